@@ -205,6 +205,18 @@ type Transition struct {
 	Took       time.Duration // of the delivery that led to it
 }
 
+// Command is an operator's order for one resource. It is stored before it is
+// carried out, so that it survives a restart, and cleared by the delivery that
+// did it.
+type Command string
+
+// The commands.
+const (
+	NoCommand     Command = ""
+	CommandAccept Command = "accept" // take what the target holds for acknowledged (R25, R55)
+	CommandForce  Command = "force"  // apply, whatever the conflict policy (R25)
+)
+
 // HistoryLength is how many transitions a resource keeps (R65).
 const HistoryLength = 20
 
@@ -234,8 +246,9 @@ type Status struct {
 	DriftPaths  []string    // where the target differs, when Drifted or not converged
 	Corrections []time.Time // drift corrected within the last hour (R38)
 
-	Suspended  bool // the operator's flag
-	Looks      int  // polls of an operation that the target still works on, for their backoff (R36, R53)
+	Suspended  bool    // the operator's flag
+	Command    Command // an operator's order that waits for its delivery
+	Looks      int     // polls of an operation that the target still works on, for their backoff (R36, R53)
 	Conditions []Condition
 	History    []Transition // oldest first, at most HistoryLength
 	UpdatedAt  time.Time

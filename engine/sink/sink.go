@@ -52,6 +52,7 @@ type Manifest struct {
 	ApplyIdempotent   bool // the same Apply twice is harmless
 	ReportsUID        bool // observations carry the object's UID (R55)
 	AsFoundComparable bool // AsFound of an object equal to a payload is that payload's hash in hex
+	OwnTimeout        bool // the sink cuts calls off by itself, from the moment that they start (R49)
 	BatchMax          int  // requests of one ApplyBatch; 0 or 1: none
 	// Overlap reports whether two keys must not share a batch; nil: they always may.
 	Overlap func(a, b string) bool
