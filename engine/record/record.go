@@ -9,6 +9,8 @@ package record
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -85,6 +87,30 @@ type Desired struct {
 	Order    Order
 	Owner    string    // the source that put it
 	PutAt    time.Time // wall clock
+	// WaitingSince is when the oldest state was put that this one, or those that
+	// it replaced, left unacknowledged; equal to PutAt unless older work waited.
+	WaitingSince time.Time
+}
+
+// ErrPolicy is wrapped by the errors about an unknown policy.
+var ErrPolicy = errors.New("unknown policy")
+
+// Validate says what is wrong with p; the empty policy is right.
+func (p ConflictPolicy) Validate() error {
+	switch p {
+	case "", SourceWins, TargetWins, ReportOnly:
+		return nil
+	}
+	return fmt.Errorf("%w: conflict policy %q; use source-wins, target-wins or report-only", ErrPolicy, p)
+}
+
+// Validate says what is wrong with p; the empty policy is right.
+func (p DeletionPolicy) Validate() error {
+	switch p {
+	case "", DeleteTarget, AckThenDelete, Retain:
+		return nil
+	}
+	return fmt.Errorf("%w: deletion policy %q; use delete, ack-then-delete or retain", ErrPolicy, p)
 }
 
 // Exists reports whether something is desired: a payload or a tombstone.
