@@ -1,0 +1,7 @@
+module github.com/pawlsync/pawl/plugins
+
+go 1.26.0
+
+require github.com/pawlsync/pawl/sdk/go v0.0.0
+
+replace github.com/pawlsync/pawl/sdk/go => ../sdk/go
