@@ -68,14 +68,26 @@ type Head struct {
 	Key        record.Key
 	Generation uint64 // of what is desired; 0: nothing is
 	Tombstone  bool
+	Suspend    bool // the source's flag
 	Gone       bool
-	Status     record.Status // Status.Acked.Payload and Attempted payloads may be left out
+	GoneUntil  time.Time // of a gone one
+	// WaitingSince is Desired.WaitingSince; zero where the store can't tell
+	// without reading the payload.
+	WaitingSince time.Time
+	Status       record.Status // Status.Acked.Payload and Attempted payloads may be left out
+}
+
+// HeadOf returns r's head.
+func HeadOf(key record.Key, r *Record) Head {
+	d := &r.Desired
+	return Head{Key: key, Generation: d.Generation, Tombstone: d.Tombstone, Suspend: d.Suspend, Gone: d.Gone,
+		GoneUntil: d.GoneUntil, WaitingSince: d.WaitingSince, Status: r.Status}
 }
 
 // Span selects resources in key order.
 type Span struct {
-	Sink   string // "": every sink
-	Prefix string // of the name
+	Sink   string      // "": every sink
+	Prefix string      // of the name
 	After  *record.Key // exclusive; nil: from the first
 }
 
