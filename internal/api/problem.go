@@ -1,0 +1,77 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Code names a kind of problem. Codes are stable: programs may branch on them.
+type Code string
+
+// The codes. docs/api.md has a section on each.
+const (
+	CodeBadRequest       Code = "bad-request"        // 400: not JSON, or not of the shape that is asked for
+	CodeInvalid          Code = "invalid"            // 422: well-formed, but a value is not allowed
+	CodeUnauthorized     Code = "unauthorized"       // 401
+	CodeForbidden        Code = "forbidden"          // 403: another site's page, or a foreign Host
+	CodeNotFound         Code = "not-found"          // 404: no such resource
+	CodeUnknownSink      Code = "unknown-sink"       // 404
+	CodeNoRoute          Code = "no-such-route"      // 404
+	CodeMethodNotAllowed Code = "method-not-allowed" // 405
+	CodeConflict         Code = "conflict"           // 409: ifGeneration does not match
+	CodeStale            Code = "stale"              // 409: overtaken by a newer change of its source
+	CodeNotDrifted       Code = "not-drifted"        // 409: nothing to accept or force
+	CodeWatchExpired     Code = "watch-expired"      // 410: list again
+	CodeTooLarge         Code = "too-large"          // 413
+	CodeMediaType        Code = "media-type"         // 415
+	CodeInternal         Code = "internal"           // 500
+	CodeClosed           Code = "closed"             // 503: the daemon is shutting down
+	CodeNoSpace          Code = "no-space"           // 507: the disk is nearly full
+)
+
+// ProblemTypeBase is what a problem's type starts with; its code follows.
+const ProblemTypeBase = "https://github.com/pawlsync/pawl/blob/main/docs/api.md#"
+
+// Problem is an error of the API: RFC 9457, as application/problem+json.
+type Problem struct {
+	Type       string  `json:"type" format:"uri" doc:"Where this kind of problem is described."`
+	Title      string  `json:"title" doc:"The status in words."`
+	Status     int     `json:"status" doc:"The HTTP status."`
+	Code       Code    `json:"code" doc:"The kind of problem; stable."`
+	Detail     string  `json:"detail" doc:"What is wrong, and where."`
+	Hint       string  `json:"hint,omitempty" doc:"What to do about it."`
+	Generation *uint64 `json:"generation,omitempty" doc:"The resource's current generation, of conflict and stale; 0: it does not exist."`
+	Line       int     `json:"line,omitempty" doc:"Line of the body where it is wrong, from 1."`
+	Column     int     `json:"column,omitempty" doc:"Column there, in bytes, from 1."`
+}
+
+// NewProblem returns a problem of that status and code.
+func NewProblem(status int, code Code, detail, hint string) *Problem {
+	return &Problem{
+		Type: ProblemTypeBase + string(code), Title: http.StatusText(status), Status: status,
+		Code: code, Detail: detail, Hint: hint,
+	}
+}
+
+// Error is detail and hint.
+func (p *Problem) Error() string {
+	if p.Hint == "" {
+		return p.Detail
+	}
+	return p.Detail + "; " + p.Hint
+}
+
+// GetStatus is the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType says that a problem travels as problem+json.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// CodeOf returns the code of the Problem that err is or wraps, else "".
+func CodeOf(err error) Code {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p.Code
+	}
+	return ""
+}
