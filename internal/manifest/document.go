@@ -1,0 +1,157 @@
+package manifest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/nearest"
+)
+
+// field is one member of a document, from either language.
+type field struct {
+	name  string
+	line  int
+	value json.RawMessage
+}
+
+// fieldNames are all that a document may hold.
+var fieldNames = []string{"sink", "key", "payload", "payloadBase64", "conflictPolicy", "deletionPolicy", "suspend", "delete"}
+
+var conflictPolicies = []string{string(record.SourceWins), string(record.TargetWins), string(record.ReportOnly)}
+
+var deletionPolicies = []string{string(record.DeleteTarget), string(record.AckThenDelete), string(record.Retain)}
+
+// builder makes a Document of fields and collects what is wrong.
+type builder struct {
+	doc   Document
+	lines map[string]int // of the fields seen
+	wrong Errors
+}
+
+func build(file string, line int, fields []field) (Document, Errors) {
+	b := &builder{doc: Document{File: file, Line: line}, lines: map[string]int{}}
+	for _, f := range fields {
+		if first, twice := b.lines[f.name]; twice {
+			b.fail(f.line, "", "the field %q is there twice, first on line %d", f.name, first)
+			continue
+		}
+		b.lines[f.name] = f.line
+		b.set(f)
+	}
+	b.check()
+	return b.doc, b.wrong
+}
+
+func (b *builder) fail(line int, hint, format string, args ...any) {
+	b.wrong = append(b.wrong, &Error{File: b.doc.File, Line: line, What: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (b *builder) set(f field) {
+	switch f.name {
+	case "sink":
+		b.doc.Key.Sink = b.text(f)
+	case "key":
+		b.doc.Key.Name = b.text(f)
+	case "payload":
+		b.doc.Payload = f.value
+	case "payloadBase64":
+		raw, err := base64.StdEncoding.DecodeString(b.text(f))
+		if err != nil {
+			b.fail(f.line, "use the standard alphabet with padding", "payloadBase64 is no base64: %v", err)
+		}
+		b.doc.Payload = raw
+	case "conflictPolicy":
+		b.doc.Conflict = record.ConflictPolicy(b.word(f, conflictPolicies))
+	case "deletionPolicy":
+		b.doc.Deletion = record.DeletionPolicy(b.word(f, deletionPolicies))
+	case "suspend":
+		b.doc.Suspend = b.truth(f)
+	case "delete":
+		b.doc.Delete = b.truth(f)
+	default:
+		hint := "there are " + strings.Join(fieldNames, ", ")
+		if n := nearest.Of(f.name, fieldNames); n != "" {
+			hint = "did you mean " + n + "?"
+		}
+		b.fail(f.line, hint, "unknown field %q", f.name)
+	}
+}
+
+func (b *builder) text(f field) string {
+	var s string
+	if err := json.Unmarshal(f.value, &s); err != nil {
+		b.fail(f.line, "write it in quotes", "%s must be a string, but it is %s", f.name, kindOf(f.value))
+	}
+	return s
+}
+
+func (b *builder) truth(f field) bool {
+	var t bool
+	if err := json.Unmarshal(f.value, &t); err != nil {
+		b.fail(f.line, "", "%s must be true or false, but it is %s", f.name, kindOf(f.value))
+	}
+	return t
+}
+
+func (b *builder) word(f field, allowed []string) string {
+	s := b.text(f)
+	for _, a := range allowed {
+		if s == a {
+			return s
+		}
+	}
+	hint := "use " + strings.Join(allowed, ", ")
+	if n := nearest.Of(s, allowed); n != "" {
+		hint = "did you mean " + n + "?"
+	}
+	b.fail(f.line, hint, "unknown %s %q", f.name, s)
+	return ""
+}
+
+// check looks at the document as a whole, unless a field is wrong already.
+func (b *builder) check() {
+	if len(b.wrong) > 0 {
+		return
+	}
+	_, payload := b.lines["payload"]
+	_, encoded := b.lines["payloadBase64"]
+	for _, required := range []string{"sink", "key"} {
+		if _, ok := b.lines[required]; !ok {
+			b.fail(b.doc.Line, "", "the document has no %s", required)
+			return
+		}
+	}
+	switch err := b.doc.Key.Validate(); {
+	case err != nil:
+		b.fail(b.lines["key"], "", "%v", err)
+	case b.doc.Delete && (payload || encoded || b.doc.Suspend || b.doc.Conflict != ""):
+		b.fail(b.lines["delete"], "leave them out, or take delete away", "a document with delete: true has no payload, conflictPolicy and suspend")
+	case payload && encoded:
+		b.fail(b.lines["payloadBase64"], "keep one", "the document has both payload and payloadBase64")
+	case !b.doc.Delete && !payload && !encoded:
+		b.fail(b.doc.Line, "write payload, or delete: true to remove the resource", "the document has no payload")
+	}
+}
+
+// kindOf names what a JSON value is, for messages.
+func kindOf(v json.RawMessage) string {
+	if len(v) == 0 {
+		return "nothing"
+	}
+	switch v[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "the truth value " + string(v)
+	case 'n':
+		return "null"
+	}
+	return "the number " + string(v)
+}

@@ -1,0 +1,79 @@
+// Package manifest reads desired state from YAML and JSON files.
+//
+// A file holds any number of documents: YAML documents parted by ---, JSON
+// values one after the other, or lists of either. Each document is one resource:
+//
+//	sink: web                      # required
+//	key: users/alice               # required
+//	payload: {name: Alice}         # any value; or payloadBase64 for bytes that are no JSON
+//	conflictPolicy: source-wins    # optional: source-wins, target-wins or report-only
+//	deletionPolicy: delete         # optional: delete, ack-then-delete or retain
+//	suspend: false                 # optional: store it, but call nothing
+//	delete: true                   # instead of a payload: the resource is to go
+//
+// The payload of a JSON document is kept byte for byte. That of a YAML document
+// becomes JSON with its keys in their order and its numbers as written.
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Document is one resource as a file wants it.
+type Document struct {
+	File string // as it was named, "-" for standard input
+	Line int    // where the document starts, from 1
+
+	Key      record.Key
+	Payload  []byte
+	Conflict record.ConflictPolicy // empty: the sink's
+	Deletion record.DeletionPolicy // empty: the sink's
+	Suspend  bool
+	Delete   bool // Payload and Suspend are not set then
+}
+
+// ErrInvalid is what every Error and Errors of this package is, for errors.Is.
+var ErrInvalid = errors.New("invalid manifest")
+
+// Error is one thing that is wrong in a file.
+type Error struct {
+	File string
+	Line int    // from 1; 0: unknown
+	What string // what is wrong
+	Hint string // what to do, or what was probably meant; may be ""
+}
+
+// Error reads "web.yaml:3: unknown field "sinc"; did you mean sink?".
+func (e *Error) Error() string {
+	s := e.File
+	if e.Line > 0 {
+		s = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	s += ": " + e.What
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Is reports whether target is ErrInvalid.
+func (e *Error) Is(target error) bool { return target == ErrInvalid }
+
+// Errors is all that is wrong, in the order of files and lines.
+type Errors []*Error
+
+// Error has one line for each of them.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Is reports whether target is ErrInvalid.
+func (es Errors) Is(target error) bool { return target == ErrInvalid }
