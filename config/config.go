@@ -1,0 +1,214 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Config is everything that the daemon can be told. Load fills every field;
+// what nobody set has its default. The tags are the one table from which the
+// defaults, the checks, Reference and docs/config.md come:
+//
+//	key      name in the file; ",inline" lifts the struct's keys into the parent
+//	default  value where nobody sets one
+//	dynamic  how the default is found where it depends on the environment
+//	min, max bounds, both allowed; zero: what 0 means where min would forbid it
+//	oneof    the words allowed, separated by |
+//	unit     what a number counts
+//	type     "path" (relative to the file's folder) where the Go type does not tell
+//	flag     the command line flag that sets it
+//	doc      one sentence or more for people
+type Config struct {
+	// File is the file that was read; "" if there was none.
+	File string `key:"-"`
+
+	Server    Server              `key:"server" doc:"The HTTP API."`
+	Store     Store               `key:"store" doc:"The durable outbox on disk."`
+	Log       Log                 `key:"log" doc:"The daemon's own log, on standard error."`
+	Limits    Limits              `key:"limits" doc:"Bounds for the whole daemon."`
+	Metrics   Metrics             `key:"metrics" doc:"Prometheus metrics."`
+	Wasm      Wasm                `key:"wasm" doc:"How plugins are compiled."`
+	Plugins   map[string]Plugin   `key:"plugins" doc:"Plugins by name. The bundled ones (http) are there without being declared."`
+	Upstreams map[string]Upstream `key:"upstreams" doc:"Addresses that plugins may reach, with the credentials that they never see."`
+	Defaults  SinkSettings        `key:"defaults" doc:"Settings of every sink that does not set them itself."`
+	Sinks     map[string]Sink     `key:"sinks" doc:"Targets by name: a plugin, its config, and the upstreams granted to it."`
+
+	origins map[string]origin // where each value that is no default comes from, by key path
+	bundled []string          // the plugins that are there undeclared
+}
+
+// Server is the HTTP API.
+type Server struct {
+	Listen          string        `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file or tls.client_ca_file."`
+	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer token that callers must send."`
+	TLS             ServerTLS     `key:"tls" doc:"TLS of the API."`
+	MaxRequestBytes Bytes         `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
+	ShutdownGrace   time.Duration `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
+}
+
+// ServerTLS is TLS of the API.
+type ServerTLS struct {
+	CertFile     string `key:"cert_file" type:"path" doc:"PEM certificate chain; turns TLS on, together with key_file."`
+	KeyFile      string `key:"key_file" type:"path" doc:"PEM private key of cert_file."`
+	ClientCAFile string `key:"client_ca_file" type:"path" doc:"PEM certificates of those who sign client certificates; callers then must show one."`
+}
+
+// Store is the outbox on disk.
+type Store struct {
+	Path         string `key:"path" type:"path" flag:"store" dynamic:"$STATE_DIRECTORY (systemd), else $XDG_STATE_HOME/pawl, else ~/.local/state/pawl, else /var/lib/pawl" doc:"Folder of the store. One process at a time."`
+	ReserveBytes Bytes  `key:"reserve_bytes" default:"512MiB" min:"64MiB" max:"1TiB" doc:"Free space below which new work is refused (HTTP 507), so that what was accepted can still be delivered."`
+}
+
+// Log is the daemon's log.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug|info|warn|error" flag:"log-level" doc:"The least important lines that are written."`
+	Format string `key:"format" default:"auto" oneof:"auto|text|json" flag:"log-format" doc:"auto: text on a terminal, else json."`
+}
+
+// Limits bound the whole daemon.
+type Limits struct {
+	MaxInFlight     int   `key:"max_in_flight" default:"4096" min:"1" max:"1000000" unit:"calls" doc:"Calls in flight over all sinks."`
+	PayloadMaxBytes Bytes `key:"payload_max_bytes" default:"512KiB" min:"1KiB" max:"64MiB" doc:"Largest payload of one resource."`
+	BatchMax        int   `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items of one batch."`
+}
+
+// Metrics is the Prometheus endpoint.
+type Metrics struct {
+	Enabled bool `key:"enabled" default:"true" doc:"Serve /metrics at the API's address."`
+}
+
+// Wasm is how plugins are compiled.
+type Wasm struct {
+	CacheDir string `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl" doc:"Folder of compiled plugins. It may be removed at any time; the next start takes longer."`
+}
+
+// Plugin says where a wasm module comes from: exactly one of Path and Bundled is set.
+type Plugin struct {
+	Path    string `key:"path" type:"path" doc:"The .wasm file."`
+	Bundled string `key:"bundled" doc:"Name of a plugin that comes with pawl."`
+	SHA256  string `key:"sha256" doc:"Digest that the module must have, 64 hexadecimal digits; empty: any."`
+}
+
+// Upstream is one address with its credentials, known to the host alone.
+type Upstream struct {
+	Kind                string        `key:"kind" default:"http" oneof:"http" doc:"The protocol."`
+	BaseURL             string        `key:"base_url" required:"yes" doc:"Where requests go: http or https, host, optional port and path. Plugins' paths are appended to it."`
+	TLS                 *UpstreamTLS  `key:"tls" doc:"TLS to the target; absent: the system's certificate authorities."`
+	Credentials         *Credentials  `key:"credentials" doc:"What the host adds to each request: one of bearer, basic and header."`
+	Sign                *Sign         `key:"sign" doc:"How the host signs each request."`
+	AllowedMethods      []string      `key:"allowed_methods" default:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"HTTP methods that plugins may use."`
+	AllowedPathPrefixes []string      `key:"allowed_path_prefixes" default:"/" doc:"Paths, below base_url, that plugins may reach."`
+	RequestMaxBytes     Bytes         `key:"request_max_bytes" default:"1MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a request."`
+	ResponseMaxBytes    Bytes         `key:"response_max_bytes" default:"1MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a response."`
+	MaxConcurrent       int           `key:"max_concurrent" default:"256" min:"1" max:"100000" unit:"requests" doc:"Requests in flight, over all sinks that use this upstream."`
+	Rate                float64       `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"requests per second" doc:"Requests per second, over all sinks that use this upstream."`
+	Burst               int           `key:"burst" default:"0" min:"1" max:"1000000" zero:"one second of rate, at least 1" unit:"requests" doc:"Requests that may go at once before rate holds them back."`
+	Timeout             time.Duration `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one request, its response included. A sink's timeout ends it sooner."`
+	HTTP2               string        `key:"http2" default:"auto" oneof:"auto|off|prior-knowledge" doc:"auto: where TLS negotiates it; off: HTTP/1.1 only; prior-knowledge: always, over plain TCP too (h2c)."`
+}
+
+// UpstreamTLS is TLS to a target.
+type UpstreamTLS struct {
+	CAFile             string `key:"ca_file" type:"path" doc:"PEM certificates to trust instead of the system's."`
+	CertFile           string `key:"cert_file" type:"path" doc:"PEM client certificate, together with key_file."`
+	KeyFile            string `key:"key_file" type:"path" doc:"PEM private key of cert_file."`
+	ServerName         string `key:"server_name" doc:"Name that the target's certificate must have; empty: the host of base_url."`
+	InsecureSkipVerify bool   `key:"insecure_skip_verify" default:"false" doc:"Trust any certificate. For tests only."`
+}
+
+// Credentials holds exactly one way to authenticate.
+type Credentials struct {
+	Bearer *Secret           `key:"bearer" doc:"Authorization: Bearer, with this token."`
+	Basic  *BasicCredential  `key:"basic" doc:"Authorization: Basic."`
+	Header *HeaderCredential `key:"header" doc:"A header of its own, an API key say."`
+}
+
+// BasicCredential is HTTP basic authentication.
+type BasicCredential struct {
+	Username string `key:"username" required:"yes" doc:"The user's name."`
+	Password Secret `key:"password" doc:"The password."`
+}
+
+// HeaderCredential is a secret in a header of the target's choice.
+type HeaderCredential struct {
+	Name   string `key:"name" required:"yes" doc:"The header's name."`
+	Secret Secret `key:"secret" doc:"The header's value."`
+}
+
+// Sign holds the ways to sign requests.
+type Sign struct {
+	StandardWebhooks *StandardWebhooks `key:"standard_webhooks" doc:"Standard Webhooks: webhook-id, webhook-timestamp and webhook-signature (HMAC-SHA256)."`
+}
+
+// StandardWebhooks signs as standardwebhooks.com says.
+type StandardWebhooks struct {
+	Secret Secret `key:"secret" doc:"The signing secret, as whsec_ and base64."`
+}
+
+// Secret says where a secret comes from: exactly one of the three is set.
+type Secret struct {
+	File  string    `key:"file" type:"path" doc:"File that holds the secret; white space at its end is not part of it."`
+	Env   string    `key:"env" doc:"Environment variable that holds it."`
+	Value Sensitive `key:"value" doc:"The secret itself; a file or the environment is the better place."`
+}
+
+// Sink is one target.
+type Sink struct {
+	Plugin       string          `key:"plugin" required:"yes" doc:"Name of the plugin that talks to the target."`
+	Upstreams    []string        `key:"upstreams" doc:"Names of the upstreams that the plugin may reach."`
+	Config       json.RawMessage `key:"config" doc:"The plugin's own settings, handed to it as JSON. No place for credentials."`
+	Sensitive    []string        `key:"sensitive" doc:"JSON pointers (/spec/password) of payload fields that are never shown."`
+	Suspended    bool            `key:"suspended" default:"false" doc:"Hold every call, deletes included, until this is taken back; new work is still accepted."`
+	SinkSettings `key:",inline"`
+}
+
+// SinkSettings are the settings of a sink that the defaults block may give.
+type SinkSettings struct {
+	ConflictPolicy record.ConflictPolicy `key:"conflict_policy" default:"source-wins" oneof:"source-wins|target-wins|report-only" doc:"What to do where the target was changed by somebody else: apply again, accept it, or only report it."`
+	DeletionPolicy record.DeletionPolicy `key:"deletion_policy" default:"delete" oneof:"delete|ack-then-delete|retain" doc:"What becomes of the target's object when its resource is deleted: delete it, store what is there and delete it, or leave it alone."`
+	MaxInFlight    int                   `key:"max_in_flight" default:"64" min:"1" max:"100000" unit:"calls" doc:"Calls in flight."`
+	Rate           float64               `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"calls per second" doc:"Calls per second."`
+	Burst          int                   `key:"burst" default:"0" min:"1" max:"1000000" zero:"one second of rate, at least 1" unit:"calls" doc:"Calls that may go at once before rate holds them back."`
+	Timeout        time.Duration         `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one call, from its start; waiting for its turn does not count."`
+	DriftInterval  time.Duration         `key:"drift_interval" default:"10m" min:"1s" max:"8760h" zero:"off" doc:"How often an acked resource is looked at again."`
+	ReportInterval time.Duration         `key:"report_interval" default:"10m" min:"1s" max:"8760h" doc:"How often a resource in phase Drifted is looked at again."`
+	Retry          Retry                 `key:"retry" doc:"When a resource that failed is tried again."`
+	RetryAfter     RetryAfter            `key:"retry_after" doc:"Bounds for the pause that a target asks for."`
+	InProgress     InProgress            `key:"in_progress" doc:"When a target that is still at it is looked at again."`
+	Breaker        Breaker               `key:"breaker" doc:"When a target counts as unreachable, and how it is probed then."`
+	StartupCheck   bool                  `key:"startup_check" default:"true" doc:"Look at all resources again after a start."`
+	StartupRate    float64               `key:"startup_rate" default:"500" min:"0.001" max:"1000000" zero:"no limit of its own" unit:"calls per second" doc:"Pace of that; rate holds too."`
+	FightsPerHour  int                   `key:"fights_per_hour" default:"5" min:"1" max:"10000" zero:"never" unit:"corrections per hour" doc:"More corrections of drift than this, for one resource, count as a fight with somebody: it is backed off to retry.stall and told loudly."`
+	OrderMemory    time.Duration         `key:"order_memory" default:"24h" min:"0s" max:"8760h" doc:"How long a deleted resource's last source order is remembered, so that a late change is still refused as stale."`
+	MemoryMaxBytes Bytes                 `key:"memory_max_bytes" default:"256MiB" min:"1MiB" max:"4GiB" doc:"Memory of one plugin instance."`
+	InstancesMax   int                   `key:"instances_max" default:"16" min:"1" max:"1024" unit:"instances" doc:"Plugin instances. One that can park its calls serves thousands; others serve one call each."`
+}
+
+// Retry is the backoff of one resource.
+type Retry struct {
+	Base        time.Duration `key:"base" default:"2s" min:"10ms" max:"1h" doc:"Wait after the first failure; doubled after each further one, jittered."`
+	Max         time.Duration `key:"max" default:"5m" min:"10ms" max:"24h" doc:"Longest such wait."`
+	MaxAttempts int           `key:"max_attempts" default:"5" min:"1" max:"1000" unit:"attempts" doc:"Failures after which the resource is Stalled."`
+	Stall       time.Duration `key:"stall" default:"5m" min:"1s" max:"24h" doc:"Wait before a Stalled resource is tried again."`
+}
+
+// RetryAfter bounds what a target's Retry-After may ask for.
+type RetryAfter struct {
+	Min time.Duration `key:"min" default:"1s" min:"10ms" max:"1h" doc:"Shortest pause."`
+	Max time.Duration `key:"max" default:"1h" min:"1s" max:"24h" doc:"Longest pause."`
+}
+
+// InProgress is how a deletion or creation under way at the target is watched.
+type InProgress struct {
+	Base time.Duration `key:"base" default:"5s" min:"10ms" max:"1h" doc:"First wait; doubled after each look."`
+	Max  time.Duration `key:"max" default:"1m" min:"10ms" max:"24h" doc:"Longest wait."`
+}
+
+// Breaker is the circuit breaker of a sink.
+type Breaker struct {
+	After     int           `key:"after" default:"5" min:"1" max:"1000" unit:"failures" doc:"Consecutive unanswered calls, of distinct resources, that open it."`
+	ProbeBase time.Duration `key:"probe_base" default:"2s" min:"10ms" max:"1h" doc:"Wait before the first probe; doubled after each further one."`
+	ProbeMax  time.Duration `key:"probe_max" default:"1m" min:"10ms" max:"24h" doc:"Longest such wait."`
+}

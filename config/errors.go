@@ -1,0 +1,93 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrInvalid is what every Error and Errors of this package is, for errors.Is.
+var ErrInvalid = errors.New("invalid configuration")
+
+// Error is one thing that is wrong with the configuration.
+type Error struct {
+	File   string // "" where the value is from a variable or a flag
+	Line   int    // 1-based; 0: unknown
+	Column int    // 1-based, in characters; 0: unknown
+	Source string // variable ("PAWL_LOG_LEVEL") or flag ("--log-level"); "" for the file
+	Key    string // path of the key: "sinks.web.timeout"; "" for the file as such
+	What   string // what is wrong
+	Hint   string // what to do, or what was probably meant; may be ""
+}
+
+// Error reads "pawl.yaml:12:5: sinks.web.timout: unknown key; did you mean timeout?".
+func (e *Error) Error() string {
+	var parts []string
+	if p := e.position(); p != "" {
+		parts = append(parts, p)
+	}
+	if e.Key != "" {
+		parts = append(parts, e.Key)
+	}
+	what := e.What
+	if e.Hint != "" {
+		what += "; " + e.Hint
+	}
+	return strings.Join(append(parts, what), ": ")
+}
+
+// Is reports whether target is ErrInvalid.
+func (e *Error) Is(target error) bool { return target == ErrInvalid }
+
+func (e *Error) position() string {
+	switch {
+	case e.Source != "":
+		return e.Source
+	case e.Line == 0:
+		return e.File
+	case e.Column == 0:
+		return fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
+}
+
+// Errors is all that is wrong, the file's first, by line. It is never empty.
+type Errors []*Error
+
+// Error has one line for each of them.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the single errors to errors.Is and errors.As.
+func (es Errors) Unwrap() []error {
+	out := make([]error, len(es))
+	for i, e := range es {
+		out[i] = e
+	}
+	return out
+}
+
+// sorted orders es as people look things up: file by line, then variables and
+// flags by name; errors at the same place by key, and the same error once.
+func (es Errors) sorted() Errors {
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
+	})
+	return slices.CompactFunc(es, func(a, b *Error) bool { return *a == *b })
+}
+
+// origin is where a value, a section or a name was written.
+type origin struct {
+	line, column int    // in the file
+	source       string // else a variable or a flag
+}
+
+func (o origin) isZero() bool { return o == origin{} }
