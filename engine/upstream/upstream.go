@@ -88,11 +88,12 @@ func Open(c Config, o Options) (*Upstream, error) {
 	}
 	credentials, credErr := openCredentials(c, o)
 	signer, signErr := openSigner(c, o)
+	where := newPlace(base, c.AllowedPathPrefixes)
 	u := &Upstream{
 		config:      c,
 		userAgent:   o.UserAgent,
-		base:        &url.URL{Scheme: base.Scheme, Host: strings.ToLower(base.Host), Path: base.Path, RawPath: base.RawPath},
-		place:       newPlace(base, c.AllowedPathPrefixes),
+		base:        &url.URL{Scheme: base.Scheme, Host: strings.ToLower(base.Host), Path: where.decoded, RawPath: where.raw},
+		place:       where,
 		rules:       newHeaderRules(c),
 		credentials: credentials,
 		signer:      signer,
@@ -158,8 +159,8 @@ func (u *Upstream) Name() string { return u.config.Name }
 // Kind returns the upstream's kind, "http" say.
 func (u *Upstream) Kind() string { return u.config.Kind }
 
-// BaseURL returns the base URL without user information and query: what a
-// plugin may know of it.
+// BaseURL returns the base URL without user information, query and a slash at
+// the end: what a plugin may know of it, and what its paths are appended to.
 func (u *Upstream) BaseURL() string { return u.base.String() }
 
 // Close closes idle connections, and those of requests under way as these end.
