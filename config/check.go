@@ -142,20 +142,58 @@ func (l *loader) checkUpstream(u Upstream, path string) {
 	if what, hint := badBaseURL(u.BaseURL); what != "" && u.BaseURL != "" {
 		l.wrong(path+".base_url", what, hint)
 	}
-	if u.TLS != nil {
-		l.checkPair(path+".tls", u.TLS.CertFile, u.TLS.KeyFile)
-		if u.TLS.InsecureSkipVerify && u.TLS.CAFile != "" {
-			l.wrong(path+".tls.insecure_skip_verify", "trusts any certificate, so that ca_file means nothing", "remove one of them")
-		}
-	}
+	l.checkTransport(u, path)
 	if u.Credentials != nil {
-		l.checkOne(path+".credentials", "bearer", u.Credentials.Bearer != nil, "basic", u.Credentials.Basic != nil, "header", u.Credentials.Header != nil)
-		if h := u.Credentials.Header; h != nil && h.Name != "" && !headerName.MatchString(h.Name) {
-			l.wrong(path+".credentials.header.name", shown(h.Name)+" is no name of a header", "")
-		}
+		l.checkCredentials(*u.Credentials, path+".credentials")
 	}
-	if len(u.AllowedMethods) == 0 {
-		l.wrong(path+".allowed_methods", "allows nothing", "list at least one method, or remove the key")
+	l.checkAllowed(u, path)
+}
+
+// checkTransport compares TLS and protocol with the scheme.
+func (l *loader) checkTransport(u Upstream, path string) {
+	plain, secure := strings.HasPrefix(u.BaseURL, "http:"), strings.HasPrefix(u.BaseURL, "https:")
+	switch {
+	case u.Protocol == "http2" && plain:
+		l.wrong(path+".protocol", "http2 needs TLS, and base_url is http", "use h2c, or https in base_url")
+	case u.Protocol == "h2c" && secure:
+		l.wrong(path+".protocol", "h2c goes without TLS, and base_url is https", "use http2")
+	}
+	if u.TLS == nil {
+		return
+	}
+	if plain && *u.TLS != (UpstreamTLS{}) {
+		l.wrong(path+".tls", "is set, and base_url is http", "use https in base_url, or remove tls")
+	}
+	l.checkPair(path+".tls", u.TLS.CertFile, u.TLS.KeyFile)
+	if u.TLS.InsecureSkipVerify && u.TLS.CAFile != "" {
+		l.wrong(path+".tls.insecure_skip_verify", "trusts any certificate, so that ca_file means nothing", "remove one of them")
+	}
+}
+
+func (l *loader) checkCredentials(c Credentials, path string) {
+	switch {
+	case c.Bearer != nil && c.Basic != nil:
+		l.wrong(path, "has both bearer and basic, which are the same header", "keep one")
+	case c == Credentials{}:
+		l.wrong(path, "needs bearer, basic or header", "")
+	}
+	if c.Basic != nil && strings.Contains(c.Basic.Username, ":") {
+		l.wrong(path+".basic.username", "must not have a colon", "")
+	}
+	if c.Header != nil && c.Header.Name != "" && !headerName.MatchString(c.Header.Name) {
+		l.wrong(path+".header.name", shown(c.Header.Name)+" is no name of a header", "")
+	}
+}
+
+// checkAllowed looks at the allow-lists, of which an empty one is a mistake:
+// the upstream would be of no use, or the whole of it open.
+func (l *loader) checkAllowed(u Upstream, path string) {
+	for key, items := range map[string][]string{
+		"allowed_methods": u.AllowedMethods, "allowed_path_prefixes": u.AllowedPathPrefixes,
+	} {
+		if _, set := l.origins[path+"."+key]; set && len(items) == 0 {
+			l.wrong(path+"."+key, "is empty", "list at least one, or remove the key")
+		}
 	}
 	for i, m := range u.AllowedMethods {
 		switch {
@@ -165,15 +203,16 @@ func (l *loader) checkUpstream(u Upstream, path string) {
 			l.wrongItem(path+".allowed_methods", i, m+" can't be allowed", "remove it")
 		}
 	}
-	if len(u.AllowedPathPrefixes) == 0 {
-		l.wrong(path+".allowed_path_prefixes", "allows nothing", "list at least one prefix, or remove the key")
-	}
 	for i, p := range u.AllowedPathPrefixes {
-		if !strings.HasPrefix(p, "/") {
-			l.wrongItem(path+".allowed_path_prefixes", i, shown(p)+" is no path", "start it with /")
+		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "%?#") {
+			l.wrongItem(path+".allowed_path_prefixes", i, shown(p)+" is no plain path", "start it with /, and leave out %, ? and #")
 		}
 	}
-	l.checkBurst(path, u.Rate, u.Burst)
+	for i, h := range u.AllowedHeaders {
+		if !headerName.MatchString(h) {
+			l.wrongItem(path+".allowed_headers", i, shown(h)+" is no name of a header", "")
+		}
+	}
 }
 
 // badBaseURL says what is wrong with an upstream's address. It does not show
@@ -199,36 +238,27 @@ func badBaseURL(text string) (what, hint string) {
 }
 
 func (l *loader) checkSecret(s Secret, path string) {
-	l.checkOne(path, "file", s.File != "", "env", s.Env != "", "value", s.Value != "")
-	if s.Env != "" && !envWord.MatchString(s.Env) { // not shown: it may be the secret
+	set := 0
+	for key, text := range map[string]string{"file": s.File, "env": s.Env, "value": s.Value.Reveal()} {
+		if l.badKeys[path+"."+key] {
+			return // what was meant is not known
+		}
+		if text != "" {
+			set++
+		}
+	}
+	switch {
+	case set == 0:
+		l.wrong(path, "needs one of file, env and value", "")
+	case set > 1:
+		l.wrong(path, "may have only one of file, env and value", "remove the others")
+	case s.Env != "" && !envWord.MatchString(s.Env): // not shown: it may be the secret
 		l.wrong(path+".env", "is no name of an environment variable", "a secret itself goes to value, or better into a file")
 	}
 }
 
-// checkOne wants exactly one of three keys of the section at path.
-func (l *loader) checkOne(path, a string, hasA bool, b string, hasB bool, c string, hasC bool) {
-	for _, key := range []string{a, b, c} {
-		if l.badKeys[path+"."+key] {
-			return // what was meant is not known
-		}
-	}
-	n := 0
-	for _, has := range []bool{hasA, hasB, hasC} {
-		if has {
-			n++
-		}
-	}
-	one := "one of " + a + ", " + b + " and " + c
-	switch {
-	case n == 0:
-		l.wrong(path, "needs "+one, "")
-	case n > 1:
-		l.wrong(path, "may have only "+one, "remove the others")
-	}
-}
-
-func (l *loader) checkBurst(path string, rate float64, burst int) {
-	if burst > 0 && rate == 0 {
+func (l *loader) checkBurst(path string, s SinkSettings) {
+	if _, ok := l.written(path, "burst", "rate"); ok && s.Burst > 0 && s.Rate == 0 {
 		l.wrong(path+".burst", "there is no rate that a burst could exceed", "set rate, or remove burst")
 	}
 }
@@ -256,14 +286,12 @@ func (l *loader) checkSink(c *Config, s Sink, path string) {
 // checkSettings compares the settings that belong together. A sink that sets
 // neither of two is not told again what the defaults block was.
 func (l *loader) checkSettings(path string, s SinkSettings) {
-	l.checkBurstOf(path, s)
+	l.checkBurst(path, s)
 	for _, p := range []struct {
 		lower, upper string
 		lo, hi       time.Duration
 	}{
 		{"retry.base", "retry.max", s.Retry.Base, s.Retry.Max},
-		{"retry_after.min", "retry_after.max", s.RetryAfter.Min, s.RetryAfter.Max},
-		{"in_progress.base", "in_progress.max", s.InProgress.Base, s.InProgress.Max},
 		{"breaker.probe_base", "breaker.probe_max", s.Breaker.ProbeBase, s.Breaker.ProbeMax},
 	} {
 		key, ok := l.written(path, p.lower, p.upper)
@@ -273,20 +301,15 @@ func (l *loader) checkSettings(path string, s SinkSettings) {
 	}
 }
 
-func (l *loader) checkBurstOf(path string, s SinkSettings) {
-	if _, ok := l.written(path, "burst", "rate"); ok {
-		l.checkBurst(path, s.Rate, s.Burst)
-	}
-}
-
 // written returns the first of two keys below path that somebody wrote. ok is
-// false if nobody did, or if one of them, here or in defaults, has an error already.
+// false if nobody did, or if one of them, here or as inherited, has an error already.
 func (l *loader) written(path, a, b string) (key string, ok bool) {
 	for _, k := range []string{a, b} {
-		if l.badKeys[path+"."+k] || l.badKeys["defaults."+k] {
+		_, set := l.origins[path+"."+k]
+		if l.badKeys[path+"."+k] || !set && l.badKeys["defaults."+k] {
 			return "", false
 		}
-		if _, set := l.origins[path+"."+k]; set && key == "" {
+		if set && key == "" {
 			key = path + "." + k
 		}
 	}

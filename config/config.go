@@ -42,7 +42,7 @@ type Config struct {
 // Server is the HTTP API.
 type Server struct {
 	Listen          string        `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file or tls.client_ca_file."`
-	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer token that callers must send."`
+	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer tokens that callers may send, one a line."`
 	TLS             ServerTLS     `key:"tls" doc:"TLS of the API."`
 	MaxRequestBytes Bytes         `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
 	ShutdownGrace   time.Duration `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
@@ -69,9 +69,10 @@ type Log struct {
 
 // Limits bound the whole daemon.
 type Limits struct {
-	MaxInFlight     int   `key:"max_in_flight" default:"4096" min:"1" max:"1000000" unit:"calls" doc:"Calls in flight over all sinks."`
-	PayloadMaxBytes Bytes `key:"payload_max_bytes" default:"512KiB" min:"1KiB" max:"64MiB" doc:"Largest payload of one resource."`
-	BatchMax        int   `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items of one batch."`
+	MaxInFlight     int           `key:"max_in_flight" default:"4096" min:"1" max:"1000000" unit:"calls" doc:"Calls in flight over all sinks."`
+	PayloadMaxBytes Bytes         `key:"payload_max_bytes" default:"512KiB" min:"1KiB" max:"64MiB" doc:"Largest payload of one resource."`
+	OrderRetention  time.Duration `key:"order_retention" default:"24h" min:"1s" max:"8760h" doc:"How long a deleted resource's last source order is remembered, so that a late change is still refused as stale."`
+	BatchMax        int           `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items of one batch."`
 }
 
 // Metrics is the Prometheus endpoint.
@@ -81,7 +82,7 @@ type Metrics struct {
 
 // Wasm is how plugins are compiled.
 type Wasm struct {
-	CacheDir string `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl" doc:"Folder of compiled plugins. It may be removed at any time; the next start takes longer."`
+	CacheDir string `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, for nobody else to read or write. It may be removed at any time; the next start takes longer."`
 }
 
 // Plugin says where a wasm module comes from: exactly one of Path and Bundled is set.
@@ -95,18 +96,19 @@ type Plugin struct {
 type Upstream struct {
 	Kind                string        `key:"kind" default:"http" oneof:"http" doc:"The protocol."`
 	BaseURL             string        `key:"base_url" required:"yes" doc:"Where requests go: http or https, host, optional port and path. Plugins' paths are appended to it."`
+	Protocol            string        `key:"protocol" default:"auto" oneof:"auto|http1|http2|h2c" doc:"auto: HTTP/2 where an https target offers it, else HTTP/1.1; http1 and http2: only that; h2c: HTTP/2 without TLS."`
 	TLS                 *UpstreamTLS  `key:"tls" doc:"TLS to the target; absent: the system's certificate authorities."`
-	Credentials         *Credentials  `key:"credentials" doc:"What the host adds to each request: one of bearer, basic and header."`
+	Credentials         *Credentials  `key:"credentials" doc:"What the host adds to each request: bearer or basic, a header of its own, or that and one of the two."`
 	Sign                *Sign         `key:"sign" doc:"How the host signs each request."`
 	AllowedMethods      []string      `key:"allowed_methods" default:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"HTTP methods that plugins may use."`
-	AllowedPathPrefixes []string      `key:"allowed_path_prefixes" default:"/" doc:"Paths, below base_url, that plugins may reach."`
-	RequestMaxBytes     Bytes         `key:"request_max_bytes" default:"1MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a request."`
-	ResponseMaxBytes    Bytes         `key:"response_max_bytes" default:"1MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a response."`
-	MaxConcurrent       int           `key:"max_concurrent" default:"256" min:"1" max:"100000" unit:"requests" doc:"Requests in flight, over all sinks that use this upstream."`
+	AllowedPathPrefixes []string      `key:"allowed_path_prefixes" dynamic:"every path" doc:"Paths below base_url that plugins may reach, matched at segment borders: /v1 allows /v1 and /v1/x, not /v10."`
+	AllowedHeaders      []string      `key:"allowed_headers" doc:"Headers that plugins may set besides the usual ones. None that carries a credential."`
+	RequestMaxBytes     Bytes         `key:"request_max_bytes" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a request."`
+	ResponseMaxBytes    Bytes         `key:"response_max_bytes" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a response."`
+	MaxConcurrent       int           `key:"max_concurrent" default:"10000" min:"1" max:"1000000" unit:"requests" doc:"Requests in flight, over all sinks that use this upstream."`
 	Rate                float64       `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"requests per second" doc:"Requests per second, over all sinks that use this upstream."`
-	Burst               int           `key:"burst" default:"0" min:"1" max:"1000000" zero:"one second of rate, at least 1" unit:"requests" doc:"Requests that may go at once before rate holds them back."`
-	Timeout             time.Duration `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one request, its response included. A sink's timeout ends it sooner."`
-	HTTP2               string        `key:"http2" default:"auto" oneof:"auto|off|prior-knowledge" doc:"auto: where TLS negotiates it; off: HTTP/1.1 only; prior-knowledge: always, over plain TCP too (h2c)."`
+	Timeout             time.Duration `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one request, waiting for its turn and its response included. A sink's timeout ends it sooner."`
+	DialTimeout         time.Duration `key:"dial_timeout" default:"10s" min:"100ms" max:"1h" doc:"Longest time to connect, and again for the TLS handshake."`
 }
 
 // UpstreamTLS is TLS to a target.
@@ -118,7 +120,7 @@ type UpstreamTLS struct {
 	InsecureSkipVerify bool   `key:"insecure_skip_verify" default:"false" doc:"Trust any certificate. For tests only."`
 }
 
-// Credentials holds exactly one way to authenticate.
+// Credentials holds at least one way to authenticate, and not both Bearer and Basic.
 type Credentials struct {
 	Bearer *Secret           `key:"bearer" doc:"Authorization: Bearer, with this token."`
 	Basic  *BasicCredential  `key:"basic" doc:"Authorization: Basic."`
@@ -144,12 +146,13 @@ type Sign struct {
 
 // StandardWebhooks signs as standardwebhooks.com says.
 type StandardWebhooks struct {
-	Secret Secret `key:"secret" doc:"The signing secret, as whsec_ and base64."`
+	Secret         Secret  `key:"secret" doc:"The signing secret, as whsec_ and base64."`
+	PreviousSecret *Secret `key:"previous_secret" doc:"The one before, while it is being replaced: requests bear both signatures."`
 }
 
 // Secret says where a secret comes from: exactly one of the three is set.
 type Secret struct {
-	File  string    `key:"file" type:"path" doc:"File that holds the secret; white space at its end is not part of it."`
+	File  string    `key:"file" type:"path" doc:"File that holds the secret; newlines at its end are no part of it."`
 	Env   string    `key:"env" doc:"Environment variable that holds it."`
 	Value Sensitive `key:"value" doc:"The secret itself; a file or the environment is the better place."`
 }
@@ -175,13 +178,10 @@ type SinkSettings struct {
 	DriftInterval  time.Duration         `key:"drift_interval" default:"10m" min:"1s" max:"8760h" zero:"off" doc:"How often an acked resource is looked at again."`
 	ReportInterval time.Duration         `key:"report_interval" default:"10m" min:"1s" max:"8760h" doc:"How often a resource in phase Drifted is looked at again."`
 	Retry          Retry                 `key:"retry" doc:"When a resource that failed is tried again."`
-	RetryAfter     RetryAfter            `key:"retry_after" doc:"Bounds for the pause that a target asks for."`
-	InProgress     InProgress            `key:"in_progress" doc:"When a target that is still at it is looked at again."`
 	Breaker        Breaker               `key:"breaker" doc:"When a target counts as unreachable, and how it is probed then."`
 	StartupCheck   bool                  `key:"startup_check" default:"true" doc:"Look at all resources again after a start."`
-	StartupRate    float64               `key:"startup_rate" default:"500" min:"0.001" max:"1000000" zero:"no limit of its own" unit:"calls per second" doc:"Pace of that; rate holds too."`
-	FightsPerHour  int                   `key:"fights_per_hour" default:"5" min:"1" max:"10000" zero:"never" unit:"corrections per hour" doc:"More corrections of drift than this, for one resource, count as a fight with somebody: it is backed off to retry.stall and told loudly."`
-	OrderMemory    time.Duration         `key:"order_memory" default:"24h" min:"0s" max:"8760h" doc:"How long a deleted resource's last source order is remembered, so that a late change is still refused as stale."`
+	StartupRate    float64               `key:"startup_rate" default:"100" min:"0.001" max:"1000000" unit:"calls per second" doc:"Pace of that; rate holds too."`
+	FightsPerHour  int                   `key:"fights_per_hour" default:"5" min:"1" max:"10000" unit:"corrections per hour" doc:"More corrections of drift than this, for one resource, count as a fight with somebody: it is backed off to retry.stall and told loudly."`
 	MemoryMaxBytes Bytes                 `key:"memory_max_bytes" default:"256MiB" min:"1MiB" max:"4GiB" doc:"Memory of one plugin instance."`
 	InstancesMax   int                   `key:"instances_max" default:"16" min:"1" max:"1024" unit:"instances" doc:"Plugin instances. One that can park its calls serves thousands; others serve one call each."`
 }
@@ -192,18 +192,6 @@ type Retry struct {
 	Max         time.Duration `key:"max" default:"5m" min:"10ms" max:"24h" doc:"Longest such wait."`
 	MaxAttempts int           `key:"max_attempts" default:"5" min:"1" max:"1000" unit:"attempts" doc:"Failures after which the resource is Stalled."`
 	Stall       time.Duration `key:"stall" default:"5m" min:"1s" max:"24h" doc:"Wait before a Stalled resource is tried again."`
-}
-
-// RetryAfter bounds what a target's Retry-After may ask for.
-type RetryAfter struct {
-	Min time.Duration `key:"min" default:"1s" min:"10ms" max:"1h" doc:"Shortest pause."`
-	Max time.Duration `key:"max" default:"1h" min:"1s" max:"24h" doc:"Longest pause."`
-}
-
-// InProgress is how a deletion or creation under way at the target is watched.
-type InProgress struct {
-	Base time.Duration `key:"base" default:"5s" min:"10ms" max:"1h" doc:"First wait; doubled after each look."`
-	Max  time.Duration `key:"max" default:"1m" min:"10ms" max:"24h" doc:"Longest wait."`
 }
 
 // Breaker is the circuit breaker of a sink.

@@ -122,6 +122,9 @@ func (c *Config) secrets() map[string]Secret {
 		}
 		if u.Sign != nil && u.Sign.StandardWebhooks != nil {
 			out[base+".sign.standard_webhooks.secret"] = u.Sign.StandardWebhooks.Secret
+			if previous := u.Sign.StandardWebhooks.PreviousSecret; previous != nil {
+				out[base+".sign.standard_webhooks.previous_secret"] = *previous
+			}
 		}
 	}
 	return out
@@ -134,7 +137,8 @@ func stateDir(env map[string]string) string {
 
 // cacheDir is where compiled plugins are kept unless somebody says so.
 func cacheDir(env map[string]string) string {
-	return firstDir(env["CACHE_DIRECTORY"], userDir(env, "XDG_CACHE_HOME", ".cache"), "/var/cache/pawl")
+	dir := firstDir(env["CACHE_DIRECTORY"], userDir(env, "XDG_CACHE_HOME", ".cache"), "/var/cache/pawl")
+	return filepath.Join(dir, "wasm")
 }
 
 // firstDir prefers what systemd made for the unit (a list, joined by colons).

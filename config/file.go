@@ -60,9 +60,9 @@ func (l *loader) section(f *field, n *yaml.Node, path string) map[string]any {
 		key := p.key.Value
 		c := f.child(key)
 		if c == nil {
-			l.fail(at(p.key), join(path, key), "unknown key", didYouMean(key, f.keys()))
-			if meant := nearest(key, f.keys()); meant != "" {
-				l.badKeys[join(path, meant)] = true // so that it is not missed as well
+			l.fail(at(p.key), join(path, keyText(key)), "unknown key", didYouMean(key, f.keys()))
+			if m := meant(key, f.keys()); m != "" {
+				l.badKeys[join(path, m)] = true // so that it is not missed as well
 			}
 			continue
 		}
@@ -89,7 +89,7 @@ func (l *loader) table(f *field, n *yaml.Node, path string) map[string]any {
 	for _, p := range l.pairs(n, path, "names, each with its keys") {
 		name := p.key.Value
 		if what := badName(name); what != "" {
-			l.fail(at(p.key), join(path, name), what, "names have lower-case letters, digits and hyphens, start with none of the last, and have at most 63 of them")
+			l.fail(at(p.key), join(path, keyText(name)), what, "names have lower-case letters, digits and hyphens, start with none of the last, and have at most 63 of them")
 			continue
 		}
 		l.origins[join(path, name)] = at(p.key)
@@ -246,7 +246,7 @@ func (l *loader) pairs(n *yaml.Node, path, want string) []pair {
 		case key.ShortTag() == "!!merge":
 			l.fail(at(key), path, "merge keys (<<) are not supported", "put what sinks share below defaults")
 		case seen:
-			l.fail(at(key), join(path, key.Value), fmt.Sprintf("given twice, first on line %d", line), "remove one")
+			l.fail(at(key), join(path, keyText(key.Value)), fmt.Sprintf("given twice, first on line %d", line), "remove one")
 		default:
 			first[key.Value] = key.Line
 			out = append(out, pair{key, n.Content[i+1]})

@@ -104,6 +104,7 @@ type loader struct {
 	items   map[string][]*yaml.Node    // of lists that the file gives and nothing overrides
 	names   map[string][]string        // of each table, by its path, in the order of the file
 	objects map[string]json.RawMessage // free-form; kept from viper, which folds the case of keys
+	nodes   int                        // values in objects so far
 	badKeys map[string]bool            // paths with an error, left out of further checks
 	errs    Errors
 }

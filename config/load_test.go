@@ -92,7 +92,7 @@ func TestWithoutFileAllIsDefault(t *testing.T) {
 		{"payload", c.Limits.PayloadMaxBytes, Bytes(512 << 10)},
 		{"batch", c.Limits.BatchMax, 10_000},
 		{"store", c.Store.Path, "/home/u/.local/state/pawl"},
-		{"cache", c.Wasm.CacheDir, "/home/u/.cache/pawl"},
+		{"cache", c.Wasm.CacheDir, "/home/u/.cache/pawl/wasm"},
 		{"timeout", d.Timeout, 30 * time.Second},
 		{"drift", d.DriftInterval, 10 * time.Minute},
 		{"retry", d.Retry, Retry{Base: 2 * time.Second, Max: 5 * time.Minute, MaxAttempts: 5, Stall: 5 * time.Minute}},
@@ -207,10 +207,10 @@ func TestPathsInTheFileStartAtItsFolder(t *testing.T) {
 
 func TestDefaultFolders(t *testing.T) {
 	for _, row := range []struct{ env, state, cache string }{
-		{"", "/var/lib/pawl", "/var/cache/pawl"},
-		{"HOME=/h", "/h/.local/state/pawl", "/h/.cache/pawl"},
-		{"XDG_STATE_HOME=/s XDG_CACHE_HOME=relative HOME=/h", "/s/pawl", "/h/.cache/pawl"},
-		{"STATE_DIRECTORY=/run/a:/run/b CACHE_DIRECTORY=/run/c HOME=/h", "/run/a", "/run/c"},
+		{"", "/var/lib/pawl", "/var/cache/pawl/wasm"},
+		{"HOME=/h", "/h/.local/state/pawl", "/h/.cache/pawl/wasm"},
+		{"XDG_STATE_HOME=/s XDG_CACHE_HOME=relative HOME=/h", "/s/pawl", "/h/.cache/pawl/wasm"},
+		{"STATE_DIRECTORY=/run/a:/run/b CACHE_DIRECTORY=/run/c HOME=/h", "/run/a", "/run/c/wasm"},
 	} {
 		c := mustLoad(t, Options{File: write(t, ""), Env: strings.Fields(row.env)})
 		if c.Store.Path != row.state || c.Wasm.CacheDir != row.cache {

@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a free-form object, which keep aliases of aliases from growing
-// without end.
+// Bounds of the free-form objects of a file, which keep aliases of aliases from
+// growing without end.
 const (
 	objectMaxDepth = 64
-	objectMaxNodes = 100_000
+	objectMaxNodes = 100_000 // of all together
 )
 
 // object turns the free-form mapping n into JSON. Keys keep their order and
@@ -33,22 +33,21 @@ func (l *loader) object(n *yaml.Node, path string) (raw json.RawMessage, ok bool
 }
 
 type objectWriter struct {
-	l     *loader
-	path  string
-	out   bytes.Buffer
-	nodes int
+	l    *loader
+	path string
+	out  bytes.Buffer
 }
 
 func (w *objectWriter) fail(n *yaml.Node, what, hint string) { w.l.fail(at(n), w.path, what, hint) }
 
 func (w *objectWriter) write(n *yaml.Node, depth int) {
 	n = deref(n)
-	w.nodes++
-	if depth > objectMaxDepth || w.nodes > objectMaxNodes {
-		if w.nodes <= objectMaxNodes+1 { // say it once, not for each node that follows
-			w.fail(n, fmt.Sprintf("is nested deeper than %d or has more than %d values", objectMaxDepth, objectMaxNodes), "")
+	w.l.nodes++
+	if depth > objectMaxDepth || w.l.nodes > objectMaxNodes {
+		if w.l.nodes <= objectMaxNodes+1 { // say it once, not for each node that follows
+			w.fail(n, fmt.Sprintf("is nested deeper than %d, or the file has more than %d such values", objectMaxDepth, objectMaxNodes), "")
 		}
-		w.nodes = objectMaxNodes + 1
+		w.l.nodes = objectMaxNodes + 1
 		return
 	}
 	switch n.Kind {

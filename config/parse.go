@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,13 +126,19 @@ func within[T cmp.Ordered](f *field, v T, read func(string) (T, error), show fun
 
 func parseFloat(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
-	if err == nil && (x != x || x-x != 0) {
+	if err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {
 		err = errors.New("not finite")
 	}
 	return x, err
 }
 
-func showFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// showFloat writes no exponent where people would not.
+func showFloat(x float64) string {
+	if math.Abs(x) < 1e9 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
 
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
@@ -159,13 +166,4 @@ func showDuration(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
-}
-
-// shown quotes what somebody wrote, cut to a length that a message can bear.
-func shown(text string) string {
-	const longest = 64
-	if r := []rune(text); len(r) > longest {
-		text = string(r[:longest]) + "…"
-	}
-	return strconv.Quote(text)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,27 +54,22 @@ func TestDurationsAreShownShort(t *testing.T) {
 	}
 }
 
-func TestNearestNames(t *testing.T) {
-	names := []string{"timeout", "rate", "retry", "max_in_flight", "base"}
-	for name, want := range map[string]string{
-		"timout": "timeout", "tiemout": "timeout", "TIMEOUT": "timeout", "rat": "rate", "maxinflight": "max_in_flight",
-		"completely-other": "", "x": "", "": "", "reties": "",
-	} {
-		if got := nearest(name, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestDistanceCountsEdits(t *testing.T) {
+func TestHintsNameTheNearestOrAllOfAFew(t *testing.T) {
+	few, many := []string{"base", "max", "stall"}, strings.Fields("a1 b1 c1 d1 e1 f1 g1 h1 i1 j1 k1 l1 m1")
 	for _, row := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"abcdef", "z", 4}} {
-		for _, ab := range [][2]string{{row.a, row.b}, {row.b, row.a}} {
-			if got := distance(ab[0], ab[1], 4); got != row.want {
-				t.Errorf("distance(%q, %q) = %d, want %d", ab[0], ab[1], got, row.want)
-			}
+		name       string
+		candidates []string
+		want       string
+	}{
+		{"basse", few, "did you mean base?"},
+		{"completely-other", few, "there are base, max, stall"},
+		{"completely-other", few[:1], "there is only base"},
+		{"completely-other", nil, ""},
+		{"completely-other", many, ""},
+		{strings.Repeat("base", 1<<20), few[:1], "there is only base"},
+	} {
+		if got := didYouMean(row.name, row.candidates); got != row.want {
+			t.Errorf("didYouMean(%.20q, %v) = %q, want %q", row.name, row.candidates, got, row.want)
 		}
 	}
 }
