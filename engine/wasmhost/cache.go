@@ -1,0 +1,109 @@
+package wasmhost
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The compile cache: CacheDir/<SHA-256 of the module>/ holds what wazero's own
+// disk cache writes for that module, and sumFile, which lists the hash of each
+// such file. wazero checks some of an entry and fails for ever on a damaged one;
+// so an entry that does not match its sums is removed and compiled again.
+//
+// What is in there is executed as native code: the folder belongs to this user
+// and nobody else may write to it.
+const sumFile = "pawl-sums"
+
+// openCacheDir creates dir, or checks that an existing one can be trusted.
+func openCacheDir(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("%w: %w", ErrCacheDir, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", ErrCacheDir, err)
+	}
+	st, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrCacheDir, err)
+	case !st.IsDir():
+		return fmt.Errorf("%w: %s is no folder", ErrCacheDir, dir)
+	}
+	return checkOwner(dir, st)
+}
+
+// verifyEntry removes the cache entry in dir unless it is whole.
+func verifyEntry(dir string) error {
+	want, err := os.ReadFile(filepath.Join(dir, sumFile))
+	if err == nil {
+		if got, err := sums(dir); err == nil && got == string(want) {
+			return nil
+		}
+	}
+	return removeEntry(dir)
+}
+
+func removeEntry(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("%w: a damaged entry can't be removed: %w", ErrCacheDir, err)
+	}
+	return nil
+}
+
+// sealEntry records the sums of a complete entry. They are in place atomically:
+// an entry that was cut short by a crash has none, or other ones.
+func sealEntry(dir string) error {
+	s, err := sums(dir)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, sumFile+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(s)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), filepath.Join(dir, sumFile))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// sums lists the files below dir and their SHA-256, but for the sums themselves
+// and files that are still being written.
+func sums(dir string) (string, error) {
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() || strings.HasPrefix(d.Name(), sumFile) || strings.HasSuffix(d.Name(), ".tmp"):
+			return nil
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is no regular file", path)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&b, "%s  %s\n", hex.EncodeToString(sum[:]), rel)
+		return nil
+	})
+	return b.String(), err
+}
