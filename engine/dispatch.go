@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/pawlsync/pawl/engine/schedule"
+)
+
+// dispatchBurst is how many deliveries are started before the lock is given up,
+// so that commits are not held up by a flood of due work.
+const dispatchBurst = 128
+
+// dispatch starts deliveries as they become due, until the engine closes.
+func (e *Engine) dispatch() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.closing:
+			return
+		case <-e.kick:
+		case <-timer.C:
+		}
+		for e.start(timer) {
+			if e.open() != nil {
+				return
+			}
+		}
+	}
+}
+
+// start starts one burst and reports whether more is due; if not, it sets timer
+// for when there will be.
+func (e *Engine) start(timer *time.Timer) (more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for range dispatchBurst {
+		d, ok := e.sched.Next(now)
+		if !ok {
+			if wake, ok := e.sched.Wake(now); ok {
+				timer.Reset(wake.Sub(now))
+			}
+			return false
+		}
+		e.launch(d)
+	}
+	return true
+}
+
+// launch starts one delivery, or a batch of them; e.mu is held.
+func (e *Engine) launch(d schedule.Dispatch) {
+	e.flights[d.Key] = &flight{landed: make(chan struct{})}
+	e.running.Go(func() { e.deliver(d) })
+}

@@ -1,0 +1,209 @@
+// Package engine keeps other systems in the state that somebody wants.
+//
+// An Engine holds the newest desired state of every resource in a durable,
+// coalescing outbox and lets go only when the resource's target acknowledged
+// that very generation.
+//
+// The way of one resource, in the order of the files: Put stores the desired
+// state (put.go); the commit makes it durable, plans it and wakes watchers
+// (commit.go); the dispatcher starts what is due (dispatch.go); a delivery asks
+// the pure core (engine/reconcile) for each step, calls the sink and settles the
+// outcome in the store (deliver.go), whose commit closes the circle.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/reconcile"
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/schedule"
+)
+
+// Engine keeps resources in their desired state. All methods may be called from
+// many goroutines.
+type Engine struct {
+	opts    Options
+	log     *slog.Logger
+	obs     Observer
+	store   outbox.Store
+	targets map[string]*target
+	fallen  *reconcile.Rules // of resources whose sink is not configured
+	opened  uint64           // the revision found at Open: what is older may have been sent by a predecessor
+
+	mu      sync.Mutex // guards what follows; held shortly, never over I/O
+	sched   *schedule.Schedule
+	random  *rand.Rand
+	flights map[record.Key]*flight
+	objects objects
+	changes ring
+	waiters map[record.Key][]*waiter
+	closed  bool
+
+	kick    chan struct{} // wakes the dispatcher
+	closing chan struct{}
+	calls   context.Context // of calls to sinks; ends when Close loses patience
+	cut     context.CancelFunc
+	running sync.WaitGroup // the dispatcher and every delivery
+}
+
+// flight is one delivery under way.
+type flight struct {
+	generation uint64 // that is delivered; 0: not loaded yet
+	overtaken  bool   // desired changed, or the record went, since it was loaded
+	landed     chan struct{}
+}
+
+// Open opens the store, plans every resource in it and starts delivering. The
+// engine is in charge of the store and the sinks from then on, and closes both.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	seed := o.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	e := &Engine{
+		opts: o, log: o.Logger, obs: o.Observer,
+		targets: map[string]*target{},
+		sched:   schedule.New(schedule.Options{MaxInFlight: o.MaxInFlight}),
+		random:  rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
+		flights: map[record.Key]*flight{},
+		objects: newObjects(),
+		waiters: map[record.Key][]*waiter{},
+		kick:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+	}
+	e.calls, e.cut = context.WithCancel(context.WithoutCancel(ctx))
+	store, err := o.Store(e)
+	if err != nil {
+		e.cut()
+		return nil, fmt.Errorf("engine: open the store: %w", err)
+	}
+	e.store = store
+	if err := e.begin(ctx); err != nil {
+		e.cut()
+		store.Close()
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	e.running.Go(e.dispatch)
+	return e, nil
+}
+
+// begin makes sinks and plans out of options and store.
+func (e *Engine) begin(ctx context.Context) error {
+	info := e.store.Info()
+	e.opened = info.Revision
+	e.changes = newRing(e.opts.WatchBuffer, info.Epoch, info.Revision)
+	none := SinkOptions{}
+	none.setDefaults()
+	e.fallen = &reconcile.Rules{Conflict: none.Conflict, Deletion: none.Deletion, Timeout: none.Timeout, OrderRetention: e.opts.OrderRetention}
+	for i := range e.opts.Sinks {
+		if err := e.addTarget(&e.opts.Sinks[i], info); err != nil {
+			return err
+		}
+	}
+	if err := e.holdRestored(info); err != nil {
+		return err
+	}
+	return e.plan(ctx, info)
+}
+
+// plan rebuilds the schedule. Everything is looked at again, paced per sink
+// (R34); what waits goes when it was due.
+func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
+	now := time.Now()
+	looks := map[string]int{}
+	return e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		p := e.due(h, now)
+		if t := e.targets[h.Key.Sink]; t != nil && t.looksAtStart(p) {
+			p.Class = schedule.Check
+			p.At = now.Add(time.Duration(float64(looks[h.Key.Sink]) / t.opts.StartupRate * float64(time.Second)))
+			looks[h.Key.Sink]++
+		}
+		e.sched.Set(h.Key, p)
+		if h.Generation != 0 && !h.Gone && (info.Lossy || p.Phase != record.AckedPhase) {
+			e.sched.SetUnsure(h.Key, true)
+		}
+		if h.Status.Acked != nil {
+			e.objects.claim(h.Key, h.Status.Acked.Object)
+		}
+		return ctx.Err() == nil
+	})
+}
+
+// due plans one resource; e.mu is held.
+func (e *Engine) due(h outbox.Head, now time.Time) schedule.Plan {
+	t := e.targets[h.Key.Sink]
+	if t == nil {
+		return schedule.Plan{Phase: record.Orphaned, Since: h.WaitingSince}
+	}
+	return reconcile.Due(t.rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
+}
+
+// Close stops accepting changes and starting deliveries, waits for those in
+// flight until ctx ends, cuts off what is left, and closes store and sinks. What
+// was cut off is remembered as unanswered and looked at after the next Open.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.closed = true
+	close(e.closing)
+	e.changes.close()
+	for _, list := range e.waiters {
+		for _, w := range list {
+			w.wake()
+		}
+	}
+	e.mu.Unlock()
+
+	landed := make(chan struct{})
+	go func() {
+		e.running.Wait()
+		close(landed)
+	}()
+	select {
+	case <-landed:
+	case <-ctx.Done():
+		e.cut()
+		<-landed
+	}
+	e.cut()
+	err := e.store.Close()
+	for _, t := range e.targets {
+		if cerr := t.opts.Sink.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
+			err = fmt.Errorf("close sink %q: %w", t.opts.Name, cerr)
+		}
+	}
+	return err
+}
+
+// open reports ErrClosed once Close was called.
+func (e *Engine) open() error {
+	select {
+	case <-e.closing:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// wakeDispatcher makes the dispatcher look again.
+func (e *Engine) wakeDispatcher() {
+	select {
+	case e.kick <- struct{}{}:
+	default:
+	}
+}

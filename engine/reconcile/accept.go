@@ -1,0 +1,272 @@
+package reconcile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Why a Put or Delete was refused, for errors.Is.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrStale    = errors.New("stale")
+	ErrConflict = errors.New("generation conflict")
+)
+
+// Refusal says why a change was refused, and what is there instead.
+type Refusal struct {
+	Err        error // ErrNotFound, ErrStale or ErrConflict
+	Generation uint64
+	Message    string
+}
+
+// Error returns the cause and the details.
+func (r *Refusal) Error() string { return r.Err.Error() + ": " + r.Message }
+
+// Unwrap returns the cause.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// PutRequest is a desired state on its way in.
+type PutRequest struct {
+	Desired record.Desired // without Generation and times
+	// OrderPartial: the order's number does not cover the content (R08).
+	OrderPartial bool
+	IfGeneration *uint64 // R09; 0: must not exist
+}
+
+// DeleteRequest is a deletion on its way in.
+type DeleteRequest struct {
+	Deletion     record.DeletionPolicy
+	Order        record.Order
+	OrderPartial bool
+	IfGeneration *uint64
+}
+
+// Facts are what the engine knows and the record does not.
+type Facts struct {
+	Now time.Time
+	// MaybeSent: a call about the present state is in flight, or may have been
+	// sent by an earlier process whose end nobody saw.
+	MaybeSent bool
+}
+
+// Answer is what a caller of Put or Delete learns.
+type Answer struct {
+	Generation uint64 // of what was desired already; 0: the change's own, yet to be given
+	Replaced   bool
+}
+
+// AcceptPut decides on a Put (R01 to R09).
+func AcceptPut(r *Rules, cur outbox.Record, p PutRequest, f Facts) (outbox.Change, Answer, error) {
+	old := &cur.Desired
+	if err := admit(old, p.IfGeneration); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	same := old.Exists() && !old.Tombstone && samePolicies(old, &p.Desired) && SameContent(old, &p.Desired)
+	if err := inOrder(old, p.Desired.Order, same || p.OrderPartial); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	if same && !newerOrder(old.Order, p.Desired.Order) {
+		return outbox.Change{}, Answer{Generation: old.Generation}, nil // R03
+	}
+	d := p.Desired
+	if d.Order == (record.Order{}) {
+		d.Order = old.Order
+	}
+	if same { // the content stands; only the source's position moved on
+		kept := *old
+		kept.Order, kept.Owner = d.Order, d.Owner
+		return outbox.Change{Desired: &kept}, Answer{Generation: old.Generation}, nil
+	}
+	change, replaced := replace(r, cur, &d, f)
+	return change, Answer{Replaced: replaced}, nil
+}
+
+// AcceptDelete decides on a Delete (R05, R08, R09).
+func AcceptDelete(r *Rules, cur outbox.Record, del DeleteRequest, f Facts) (outbox.Change, Answer, error) {
+	old := &cur.Desired
+	if !old.Exists() {
+		return outbox.Change{}, Answer{}, &Refusal{Err: ErrNotFound, Message: "there is no such resource"}
+	}
+	if err := admit(old, del.IfGeneration); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	policy := del.Deletion
+	if policy == "" {
+		policy = old.Deletion
+	}
+	same := old.Tombstone && policy == old.Deletion
+	if err := inOrder(old, del.Order, same || del.OrderPartial); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	if same {
+		return outbox.Change{}, Answer{Generation: old.Generation}, nil
+	}
+	d := record.Desired{
+		Tombstone: true, Deletion: policy, Conflict: old.Conflict, Owner: old.Owner, Order: del.Order,
+		Suspend: old.Suspend,
+	}
+	if d.Order == (record.Order{}) {
+		d.Order = old.Order
+	}
+	change, replaced := replace(r, cur, &d, f)
+	return change, Answer{Replaced: replaced}, nil
+}
+
+// admit checks a condition on the generation (R09).
+func admit(old *record.Desired, want *uint64) error {
+	if want == nil {
+		return nil
+	}
+	have := uint64(0)
+	if old.Exists() {
+		have = old.Generation
+	}
+	switch {
+	case have == *want:
+		return nil
+	case have == 0:
+		return &Refusal{Err: ErrConflict, Message: fmt.Sprintf("generation %d was expected, but the resource does not exist", *want)}
+	case *want == 0:
+		return &Refusal{Err: ErrConflict, Generation: have, Message: fmt.Sprintf("the resource exists already, at generation %d", have)}
+	}
+	return &Refusal{Err: ErrConflict, Generation: have, Message: fmt.Sprintf("generation %d was expected, but it is at %d", *want, have)}
+}
+
+// inOrder checks the source's order (R08). equalIsFine: nothing is lost when
+// the number is the stored one.
+func inOrder(old *record.Desired, o record.Order, equalIsFine bool) error {
+	was := old.Order
+	if o == (record.Order{}) || o.Source != was.Source || o.Epoch != was.Epoch {
+		return nil
+	}
+	if o.Number > was.Number || o.Number == was.Number && equalIsFine {
+		return nil
+	}
+	what := "is older than"
+	if o.Number == was.Number {
+		what = "comes with other content than"
+	}
+	return &Refusal{Err: ErrStale, Generation: old.Generation,
+		Message: fmt.Sprintf("number %d of source %q %s the stored number %d", o.Number, o.Source, what, was.Number)}
+}
+
+func newerOrder(was, o record.Order) bool { return o != (record.Order{}) && o != was }
+
+// replace makes d the desired state and keeps what is still needed of the old
+// one: how long work has waited, and content that may be at the target.
+func replace(r *Rules, cur outbox.Record, d *record.Desired, f Facts) (outbox.Change, bool) {
+	old, st := &cur.Desired, &cur.Status
+	d.PutAt, d.WaitingSince = f.Now, f.Now
+	waited := old.Exists() && !settled(old, st)
+	if waited && !old.WaitingSince.IsZero() {
+		d.WaitingSince = old.WaitingSince
+	}
+	change := outbox.Change{Desired: d, NewGeneration: true}
+	if old.Exists() {
+		change.Status = remember(r, old, st, f)
+	}
+	return change, waited
+}
+
+// settled reports whether st closes the books on what old desires.
+func settled(old *record.Desired, st *record.Status) bool {
+	return st.Generation == old.Generation && (st.Phase == record.AckedPhase || st.Phase == record.Obsolete)
+}
+
+// remember returns st with what the replaced content leaves behind, or nil if
+// that is nothing: content that was sent but not known to be acknowledged may
+// be at the target, or still land there (P3).
+func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record.Status {
+	next := *st
+	changed := false
+	if a := st.Acked; a != nil && a.Generation == old.Generation && a.Payload == nil && r.keepsPayloads(old) && !old.Tombstone {
+		acked := *a
+		acked.Payload = old.Payload
+		next.Acked, changed = &acked, true
+	}
+	if f.MaybeSent && !settled(old, st) {
+		next.Attempted = withAttempt(st.Attempted, r.attempt(old, f.Now))
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return &next
+}
+
+// attempt is what is remembered of a call about d that was never answered.
+func (r *Rules) attempt(d *record.Desired, now time.Time) record.Attempt {
+	a := record.Attempt{Generation: d.Generation, Hash: d.Hash, Delete: d.Tombstone, Deadline: now.Add(r.Timeout)}
+	if r.keepsPayloads(d) {
+		a.Payload = d.Payload
+	}
+	return a
+}
+
+// maxAttempted bounds how much unanswered content is remembered per resource;
+// of more, the oldest goes: its deadline is the nearest.
+const maxAttempted = 8
+
+// withAttempt returns list and a, which takes the place of an earlier attempt
+// at the same content.
+func withAttempt(list []record.Attempt, a record.Attempt) []record.Attempt {
+	out := make([]record.Attempt, 0, len(list)+1)
+	for _, x := range list {
+		if x.Hash != a.Hash || x.Delete != a.Delete {
+			out = append(out, x)
+		} else if x.Deadline.After(a.Deadline) {
+			a.Deadline = x.Deadline
+		}
+	}
+	out = append(out, a)
+	if n := len(out) - maxAttempted; n > 0 {
+		out = out[n:]
+	}
+	return out
+}
+
+func samePolicies(a, b *record.Desired) bool {
+	return a.Conflict == b.Conflict && a.Deletion == b.Deletion && a.Suspend == b.Suspend
+}
+
+// SameContent reports whether two payloads say the same: the same bytes, or
+// JSON of the same value, where key order and white space count for nothing and
+// numbers are compared by their literal (R03).
+func SameContent(a, b *record.Desired) bool {
+	if a.Hash == b.Hash {
+		return true
+	}
+	ca, ok := canonical(a.Payload)
+	if !ok {
+		return false
+	}
+	cb, ok := canonical(b.Payload)
+	return ok && bytes.Equal(ca, cb)
+}
+
+// canonical returns JSON with sorted keys and no white space. What is not JSON,
+// or is not valid UTF-8 (which decoding would paper over), has no such form.
+func canonical(b []byte) ([]byte, bool) {
+	if !utf8.Valid(b) {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil, false
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, false // something follows
+	}
+	out, err := json.Marshal(v)
+	return out, err == nil
+}

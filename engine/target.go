@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/reconcile"
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/schedule"
+	"github.com/pawlsync/pawl/engine/sink"
+)
+
+// target is one configured sink at work.
+type target struct {
+	opts  *SinkOptions
+	rules *reconcile.Rules
+
+	mu        sync.Mutex
+	hold      sinkHold // the operator's, durable
+	lastError string
+	lastState sink.Status
+	lastAt    time.Time
+}
+
+// sinkHold is the durable part of a sink's state: the document "sink/NAME".
+type sinkHold struct {
+	Suspended record.Reason `json:"suspended,omitempty"` // why; empty: it is not
+}
+
+func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
+	t := &target{opts: o, rules: o.rules(&e.opts, info.Epoch)}
+	raw, err := e.store.Meta(holdName(o.Name))
+	if err != nil {
+		return fmt.Errorf("read whether sink %q is suspended: %w", o.Name, err)
+	}
+	if raw != nil {
+		if err := json.Unmarshal(raw, &t.hold); err != nil {
+			return fmt.Errorf("read whether sink %q is suspended: %w", o.Name, err)
+		}
+	}
+	e.targets[o.Name] = t
+	e.sched.ConfigureSink(o.Name, o.limits())
+	e.sched.SuspendSink(o.Name, t.suspended() != record.ReasonNone)
+	return nil
+}
+
+func holdName(sinkName string) string { return "sink/" + sinkName }
+
+// suspended says why no call is made, or "".
+func (t *target) suspended() record.Reason {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hold.Suspended == "" && t.opts.Suspended {
+		return record.ReasonSink
+	}
+	return t.hold.Suspended
+}
+
+// looksAtStart reports whether a resource with plan p is looked at after a start (R34).
+func (t *target) looksAtStart(p schedule.Plan) bool {
+	if t.opts.SkipStartupCheck || !t.rules.Manifest.Observes {
+		return false
+	}
+	switch p.Phase {
+	case record.AckedPhase, record.Drifted:
+		return p.Class == schedule.Check
+	case record.Failed, record.Obsolete:
+		return true
+	}
+	return false
+}
+
+// note remembers the newest failure for people to read.
+func (t *target) note(res sink.Result, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch res.Status {
+	case sink.OK, sink.NotFound:
+		t.lastError, t.lastState, t.lastAt = "", 0, time.Time{}
+	case 0:
+	default:
+		t.lastError, t.lastState, t.lastAt = res.Message, res.Status, now
+	}
+}
+
+// setHold makes a sink's suspension durable and puts it into force.
+func (e *Engine) setHold(t *target, reason record.Reason) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := sinkHold{Suspended: reason}
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := e.store.SetMeta(holdName(t.opts.Name), raw); err != nil {
+		return err
+	}
+	t.hold = h
+	e.mu.Lock()
+	e.sched.SuspendSink(t.opts.Name, reason != "" || t.opts.Suspended)
+	e.mu.Unlock()
+	return nil
+}
+
+// holdRestored suspends every sink of a store that was restored, or that lost
+// data, until an operator confirms (R67).
+func (e *Engine) holdRestored(info outbox.Info) error {
+	if !info.Lossy {
+		return nil
+	}
+	const name = "restored"
+	seen, err := e.store.Meta(name)
+	if err != nil || string(seen) == info.Epoch {
+		return err
+	}
+	for _, t := range e.targets {
+		if err := e.setHold(t, record.ReasonRestored); err != nil {
+			return err
+		}
+	}
+	return e.store.SetMeta(name, []byte(info.Epoch))
+}
+
+// target finds a configured sink.
+func (e *Engine) target(op string, key record.Key) (*target, error) {
+	if t := e.targets[key.Sink]; t != nil {
+		return t, nil
+	}
+	names := make([]string, 0, len(e.targets))
+	for n := range e.targets {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	hint := "no sink is configured"
+	if len(names) > 0 {
+		hint = "the configured sinks are " + strings.Join(names, ", ")
+	}
+	return nil, fail(op, key, fmt.Errorf("%w %q", ErrUnknownSink, key.Sink), hint)
+}
+
+// rulesOf are those of key's sink, or of a sink that is not configured.
+func (e *Engine) rulesOf(key record.Key) *reconcile.Rules {
+	if t := e.targets[key.Sink]; t != nil {
+		return t.rules
+	}
+	return e.fallen
+}
+
+// Sinks describes every sink that is configured or has resources, by name.
+func (e *Engine) Sinks() []SinkStatus {
+	e.mu.Lock()
+	stats := e.sched.Sinks()
+	e.mu.Unlock()
+	out := make([]SinkStatus, 0, len(stats))
+	for _, s := range stats {
+		x := SinkStatus{
+			Name: s.Name, Configured: s.Configured, Counts: s.Phases, InFlight: s.InFlight, Waiting: s.Waiting,
+			Breaker: s.Breaker, NextProbe: s.NextProbe, PausedUntil: s.Paused, OldestUnacked: s.Oldest,
+		}
+		if t := e.targets[s.Name]; t != nil {
+			m := &t.rules.Manifest
+			x.Plugin, x.Target = strings.TrimSpace(m.Name+" "+m.Version), m.Target
+			x.SuspendReason = t.suspended()
+			x.Suspended = x.SuspendReason != record.ReasonNone
+			t.mu.Lock()
+			x.LastError, x.LastErrorStatus, x.LastErrorAt = t.lastError, t.lastState, t.lastAt
+			t.mu.Unlock()
+		}
+		out = append(out, x)
+	}
+	return out
+}
