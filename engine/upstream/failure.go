@@ -39,7 +39,7 @@ func explain(ctx context.Context, err error) (FailureKind, string) {
 	case errors.Is(err, errAddress):
 		return FailDenied, err.Error()
 	case isTLS(err):
-		return FailTLS, "TLS: " + err.Error()
+		return FailTLS, tlsMessage(err)
 	case errors.As(err, &dns):
 		return FailDNS, dns.Error()
 	case errors.As(err, &op) && op.Op == "dial":
@@ -68,6 +68,15 @@ func isTLS(err error) bool {
 	return errors.As(err, &own) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &unknown) || errors.As(err, &host)
 }
 
+// tlsMessage words a failed handshake, without net/http's words around it.
+func tlsMessage(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Error()
+	}
+	return err.Error()
+}
+
 // protocolMessage words a connection that broke. What the target sent is cut
 // off: net/http quotes malformed answers, and they may echo the request.
 func protocolMessage(err error) string {
@@ -76,6 +85,8 @@ func protocolMessage(err error) string {
 		return "the target reset the connection"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), strings.Contains(err.Error(), "server closed idle connection"):
 		return "the target closed the connection before its answer was complete"
+	case strings.Contains(err.Error(), "Request.Body was written"): // a hint for programmers
+		return "the target refused the HTTP/2 stream or is going away"
 	}
 	message, _, _ := strings.Cut(err.Error(), `"`)
 	return strings.TrimRight(message, ` :`)

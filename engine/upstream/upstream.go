@@ -65,6 +65,7 @@ type Upstream struct {
 	signer      *signer // nil: nothing is signed
 	gate        *gate
 	transport   http.RoundTripper
+	dialler     *dialler    // of transport; nil: it is foreign
 	foreign     bool        // transport is Options.RoundTripper
 	maybeH2     atomic.Bool // requests may go over HTTP/2
 	closed      atomic.Bool
