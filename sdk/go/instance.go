@@ -31,8 +31,8 @@ const (
 )
 
 // quietYields is how many yields in a row must bring nothing new before an
-// entry returns. One is not enough: a goroutine that was just made runnable by
-// another one may sit behind the entry in the queue.
+// entry returns while calls are live. One is not enough: now and then the
+// scheduler takes the entry, out of turn, before a goroutine that can run.
 const quietYields = 2
 
 // maxIdleWorkers bounds the goroutines kept for later calls. A kept one saves
@@ -119,15 +119,23 @@ func (in *instance) cancel(id int64) int32 {
 
 // settle lets goroutines run until nothing moves and says what is wanted next.
 func (in *instance) settle() int32 {
-	for quiet := 0; quiet < quietYields; {
+	for quiet := 0; ; {
 		before := in.moves.Load()
 		runtime.Gosched()
-		if in.moves.Load() == before {
-			quiet++
-		} else {
+		want := in.want()
+		if want == wantNothing {
+			return want
+		}
+		if in.moves.Load() != before {
 			quiet = 0
+		} else if quiet++; quiet == quietYields {
+			return want
 		}
 	}
+}
+
+// want says what the calls that are live wait for.
+func (in *instance) want() int32 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch len(in.calls) {

@@ -1,0 +1,97 @@
+package jsondoc
+
+// The hashes below are stored with acks: a change of any of them makes every
+// resource look changed once. hash_test.go holds them.
+
+const (
+	pathSeed  = 0xcbf29ce484222325 // FNV-1a's
+	hashPrime = 0x9e3779b97f4a7c15
+)
+
+// hashString mixes s into h, eight bytes at a time.
+func hashString(h uint64, s string) uint64 {
+	h ^= uint64(len(s)) * hashPrime
+	for len(s) >= 8 {
+		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		h = mix(h, w)
+		s = s[8:]
+	}
+	var w uint64
+	for i := range len(s) {
+		w |= uint64(s[i]) << (8 * i)
+	}
+	return mix(h, w)
+}
+
+func mix(h, w uint64) uint64 {
+	h = (h ^ w) * hashPrime
+	return h ^ h>>29
+}
+
+// finish spreads what h holds over all its bits.
+func finish(h uint64) uint64 {
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	h = (h ^ h>>32) * 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+func pathOf(parent uint64, key string) uint64 { return hashString(parent, key) }
+
+// digestAt is the share of one owned value in a Digest. All objects are alike
+// there: what is owned of an object is its members, or, of an empty one, that
+// it exists.
+func digestAt(path uint64, d *Doc, at int32) Digest {
+	v := uint64(Object)
+	if d.nodes[at].kind != Object {
+		v = hashValue(d, at)
+	}
+	return Digest(finish(mix(path, v)))
+}
+
+// hashValue is equal for values that are Equal.
+func hashValue(d *Doc, at int32) uint64 {
+	n := &d.nodes[at]
+	h := mix(pathSeed, uint64(n.kind))
+	switch n.kind {
+	case Bool:
+		return mix(h, uint64(d.src[n.start]))
+	case Number:
+		return parseDecimal(d.src[n.start:n.end]).hash(h)
+	case String:
+		if n.plain {
+			return hashString(h, d.src[n.start+1:n.end-1])
+		}
+		return hashString(h, Value{d, at}.Text())
+	case Array:
+		for c := n.first; c != 0; c = d.nodes[c].next {
+			h = mix(h, hashValue(d, c))
+		}
+	case Object:
+		var sum uint64
+		for c := n.first; c != 0; c = d.nodes[c].next {
+			sum += finish(mix(hashString(h, d.nodes[c].key), hashValue(d, c)))
+		}
+		return mix(h, sum)
+	}
+	return h
+}
+
+func (d decimal) hash(h uint64) uint64 {
+	h = mix(h, uint64(d.exp))
+	if d.negative {
+		h = mix(h, 1)
+	}
+	for i := range len(d.digits) {
+		if c := d.digits[i]; c != '.' {
+			h = mix(h, uint64(c))
+		}
+	}
+	return h
+}
+
+// Digest returns the digest of a whole document: equal for Equal ones.
+func (d *Doc) Digest() Digest { return Digest(finish(hashValue(d, 0))) }
+
+// DigestBytes returns the digest of a text that need not be JSON.
+func DigestBytes(s string) Digest { return Digest(finish(hashString(pathSeed, s))) }

@@ -1,0 +1,106 @@
+package jsondoc
+
+// smallObject is up to how many members are searched one by one.
+const smallObject = 24
+
+// dropOverridden unlinks members of an object whose key comes again later.
+func (p *parser) dropOverridden(parent int32, count int) {
+	if count < 2 {
+		return
+	}
+	nodes := p.d.nodes
+	var seen map[string]int32
+	if count > smallObject {
+		seen = make(map[string]int32, count)
+		for c := nodes[parent].first; c != 0; c = nodes[c].next {
+			seen[nodes[c].key] = c
+		}
+		if len(seen) == count {
+			return
+		}
+	}
+	var kept int32
+	for c := nodes[parent].first; c != 0; c = nodes[c].next {
+		again := false
+		if seen != nil {
+			again = seen[nodes[c].key] != c
+		} else {
+			again = comesAgain(nodes, c)
+		}
+		if again {
+			continue
+		}
+		if kept == 0 {
+			nodes[parent].first = c
+		} else {
+			nodes[kept].next = c
+		}
+		kept = c
+	}
+}
+
+func comesAgain(nodes []node, c int32) bool {
+	key := nodes[c].key
+	for o := nodes[c].next; o != 0; o = nodes[o].next {
+		if nodes[o].key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// finder looks up the members of one object. It goes on from where it found
+// the last one, so that objects with equal order cost one pass; a large object
+// whose order differs is indexed.
+type finder struct {
+	nodes []node
+	first int32
+	hint  int32
+	steps int // spent beyond the hint
+	index map[string]int32
+}
+
+func newFinder(d *Doc, object int32) finder {
+	n := &d.nodes[object]
+	if n.kind != Object {
+		return finder{}
+	}
+	return finder{nodes: d.nodes, first: n.first, hint: n.first}
+}
+
+// find returns the member's node, or 0.
+func (f *finder) find(key string) int32 {
+	if f.hint != 0 && f.nodes[f.hint].key == key {
+		found := f.hint
+		f.hint = f.nodes[found].next
+		return found
+	}
+	if f.index != nil {
+		return f.index[key]
+	}
+	for c := f.first; c != 0; c = f.nodes[c].next {
+		if f.nodes[c].key == key {
+			f.hint = f.nodes[c].next
+			return c
+		}
+		if f.steps++; f.steps > smallObject*smallObject {
+			f.build()
+			return f.index[key]
+		}
+	}
+	return 0
+}
+
+func (f *finder) build() {
+	f.index = map[string]int32{}
+	for c := f.first; c != 0; c = f.nodes[c].next {
+		f.index[f.nodes[c].key] = c
+	}
+}
+
+// Get returns the member of that key.
+func (v Value) Get(key string) (Value, bool) {
+	f := newFinder(v.d, v.i)
+	c := f.find(key)
+	return Value{v.d, c}, c != 0
+}
