@@ -62,7 +62,7 @@ func (b *builder) set(f field) {
 		if err != nil {
 			b.fail(f.line, "use the standard alphabet with padding", "payloadBase64 is no base64: %v", err)
 		}
-		b.doc.Payload = raw
+		b.doc.Payload, b.doc.Binary = raw, true
 	case "conflictPolicy":
 		b.doc.Conflict = record.ConflictPolicy(b.word(f, conflictPolicies))
 	case "deletionPolicy":

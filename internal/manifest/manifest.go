@@ -30,6 +30,7 @@ type Document struct {
 
 	Key      record.Key
 	Payload  []byte
+	Binary   bool                  // Payload came as payloadBase64 and may be no JSON
 	Conflict record.ConflictPolicy // empty: the sink's
 	Deletion record.DeletionPolicy // empty: the sink's
 	Suspend  bool

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,7 +21,10 @@ var extensions = []string{".yaml", ".yml", ".json"}
 func ReadPath(path string) ([]Document, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			err = cause.Err // "stat" means nothing to people
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	files := []string{path}
 	if info.IsDir() {

@@ -1,0 +1,170 @@
+// Package cli holds pawl's commands. Main is all that a program needs of it.
+//
+// Commands print what was asked for on standard output, as a table for people
+// or as JSON or YAML for programs, and what went wrong in one paragraph on
+// standard error: what, where, and what to do. How a command ended is its exit
+// code; see the Exit constants.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/client"
+)
+
+// The exit codes.
+const (
+	ExitDone        = 0 // what was asked for is done
+	ExitError       = 1 // it is not, and standard error says why
+	ExitUsage       = 2 // the command line makes no sense
+	ExitNotAcked    = 3 // waited, and the target did not confirm: time ran out, or it came to rest otherwise
+	ExitNotFound    = 4 // there is no such resource, sink or file
+	ExitUnreachable = 5 // no daemon answers
+	ExitInterrupted = 130
+)
+
+// exitCodes documents them, for the help and docs/cli.md.
+const exitCodes = `Exit codes:
+  0    done
+  1    an error; standard error says which
+  2    wrong usage
+  3    waited, and the target did not confirm
+  4    no such resource, sink or file
+  5    no daemon answers
+  130  interrupted`
+
+// Streams is the world that a command sees.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      []string // as os.Environ gives it
+
+	// OutTerminal and ErrTerminal: a person reads along, so that colours and
+	// progress are welcome. Width is the terminal's, in columns; 0: unknown.
+	OutTerminal, ErrTerminal bool
+	Width                    int
+
+	Now func() time.Time // Defaults to time.Now.
+}
+
+// env returns a variable, or "".
+func (s *Streams) env(name string) string {
+	for i := len(s.Env) - 1; i >= 0; i-- { // of a name that comes twice the last counts
+		if n, value, ok := strings.Cut(s.Env[i], "="); ok && n == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// app is one run of the program.
+type app struct {
+	Streams
+	version api.Version
+
+	address   string
+	tokenFile string
+	output    string // "table", "json" or "yaml"
+	colours   bool
+}
+
+// Main runs the command that args name, without the program's own name, and
+// returns its exit code. It ends early when ctx does.
+func Main(ctx context.Context, args []string, s Streams, version api.Version) int {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	a := &app{Streams: s, version: version, output: "table"}
+	a.colours = s.OutTerminal && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb"
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	return a.report(root.ExecuteContext(ctx))
+}
+
+// errSilent ends a command whose own output said all there is to say.
+type errSilent struct{ code int }
+
+func (e errSilent) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	command *cobra.Command
+	what    string
+}
+
+func (e *usageError) Error() string {
+	see := "; see"
+	if strings.HasSuffix(e.what, "?") {
+		see = " See"
+	}
+	return fmt.Sprintf("%s%s `%s --help`", e.what, see, e.command.CommandPath())
+}
+
+func usage(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{command: cmd, what: fmt.Sprintf(format, args...)}
+}
+
+// report prints err and returns the exit code that it stands for.
+func (a *app) report(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	if silent, ok := errors.AsType[errSilent](err); ok {
+		return silent.code
+	}
+	code := exitCode(err)
+	if code == ExitInterrupted {
+		return code
+	}
+	prefix := "pawl: "
+	if a.ErrTerminal && a.env("NO_COLOR") == "" {
+		prefix = "\x1b[31mpawl:\x1b[0m "
+	}
+	fmt.Fprintln(a.Err, prefix+err.Error())
+	return code
+}
+
+func exitCode(err error) int {
+	_, isUsage := errors.AsType[*usageError](err)
+	switch code := api.CodeOf(err); {
+	case isUsage:
+		return ExitUsage
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case errors.Is(err, client.ErrUnreachable):
+		return ExitUnreachable
+	case code == api.CodeNotFound, code == api.CodeUnknownSink, errors.Is(err, fs.ErrNotExist):
+		return ExitNotFound
+	}
+	return ExitError
+}
+
+// client connects to the daemon that flags and environment name.
+func (a *app) client() (*client.Client, error) {
+	address := a.address
+	if address == "" {
+		address = a.env("PAWL_ADDRESS")
+	}
+	token := a.env("PAWL_TOKEN")
+	if a.tokenFile != "" {
+		content, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the token of --token-file: %w", err)
+		}
+		token, _, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")
+	}
+	return client.New(client.Options{Address: address, Token: strings.TrimSpace(token)})
+}
