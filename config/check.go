@@ -257,8 +257,11 @@ func (l *loader) checkSecret(s Secret, path string) {
 	}
 }
 
+// checkBurst wants a rate where a burst is written; an inherited one may have
+// become moot.
 func (l *loader) checkBurst(path string, s SinkSettings) {
-	if _, ok := l.written(path, "burst", "rate"); ok && s.Burst > 0 && s.Rate == 0 {
+	key, ok := l.written(path, "burst", "rate")
+	if ok && strings.HasSuffix(key, ".burst") && s.Burst > 0 && s.Rate == 0 {
 		l.wrong(path+".burst", "there is no rate that a burst could exceed", "set rate, or remove burst")
 	}
 }

@@ -248,9 +248,6 @@ func (l *loader) fill(v reflect.Value, f *field, path string) {
 			}
 		default:
 			if value := l.layers.Get(p); value != nil {
-				if items, ok := value.([]string); ok {
-					value = slices.Clone(items) // sinks share the list of defaults otherwise
-				}
 				target.Set(reflect.ValueOf(value).Convert(target.Type()))
 			}
 		}

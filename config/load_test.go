@@ -145,7 +145,7 @@ upstreams:
   up: {base_url: "http://localhost:1", allowed_methods: [GET]}
 sinks:
   user-db: {plugin: http, upstreams: [up], retry: {base: 3s}}
-  other: {plugin: http, timeout: 1m, config: {CamelCase: {Inner: 1.50}, list: [a, null, true]}}
+  other: {plugin: http, timeout: 1m, config: {CamelCase: {Inner: 1.50}, list: [a, null, true, "<&>"]}}
 `
 
 func TestFlagsOverVariablesOverFileOverDefaults(t *testing.T) {
@@ -188,7 +188,7 @@ func TestSinksInheritDefaults(t *testing.T) {
 	if got := c.Sinks["other"].Timeout; got != time.Minute {
 		t.Errorf("timeout of a sink that sets it = %v", got)
 	}
-	want := `{"CamelCase":{"Inner":1.50},"list":["a",null,true]}`
+	want := `{"CamelCase":{"Inner":1.50},"list":["a",null,true,"<&>"]}`
 	if got := string(c.Sinks["other"].Config); got != want {
 		t.Errorf("config = %s, want %s", got, want)
 	}
@@ -221,7 +221,7 @@ func TestDefaultFolders(t *testing.T) {
 
 func TestVariablesAndFlagsAreChecked(t *testing.T) {
 	const named = "upstreams:\n  a-b: {base_url: 'http://localhost', credentials: {bearer: {env: PAWL_MY_SECRET}}}\n" +
-		"  a: {base_url: 'http://localhost'}\nsinks: {web: {plugin: http}}\n"
+		"  a: {base_url: 'http://localhost'}\nsinks: {web: {plugin: http, upstreams: [a, a-b]}}\n"
 	for _, row := range []struct {
 		name, env, flag, want string
 	}{
@@ -262,6 +262,16 @@ func TestAVariableThatStandsForTwoKeysIsRefused(t *testing.T) {
 	want := "PAWL_SINKS_A_STARTUP_RATE: stands for both sinks.a.startup_rate and sinks.a-startup.rate; set them in the file, or rename one"
 	if err == nil || err.Error() != want {
 		t.Errorf("got:  %v\nwant: %s", err, want)
+	}
+}
+
+func TestAnObjectNestedTooDeepIsRefused(t *testing.T) {
+	nested := func(depth int) string {
+		return "sinks: {a: {plugin: http, config: {x: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "}}}"
+	}
+	mustLoad(t, Options{File: write(t, nested(objectMaxDepth))})
+	if _, err := Load(Options{File: write(t, nested(objectMaxDepth+1))}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("err = %v", err)
 	}
 }
 

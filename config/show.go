@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -123,10 +125,13 @@ func leafNode(v reflect.Value) *yaml.Node {
 	return word(v.String())
 }
 
-// word is a string, quoted where YAML would take it for something else.
+// word is a string, quoted where YAML would take it for something else, or
+// where a reader could not see what it holds.
 func word(s string) *yaml.Node {
-	n := &yaml.Node{}
-	n.SetString(s)
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	return n
 }
 
@@ -143,10 +148,9 @@ func objectNode(raw json.RawMessage) (*yaml.Node, error) {
 
 // plain undoes JSON's flow style and its quotes where they are not needed.
 func plain(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode {
-		n.Style = 0
-	} else if n.Tag == "!!str" {
-		n.SetString(n.Value)
+	n.Style = 0
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		*n = *word(n.Value)
 	}
 	for _, c := range n.Content {
 		plain(c)

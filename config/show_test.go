@@ -53,6 +53,7 @@ func TestShownConfigurationSaysWhereValuesComeFrom(t *testing.T) {
 	for _, want := range []string{
 		"level: warn # line 3\n", "format: json # PAWL_LOG_FORMAT\n", "path: /data # --store\n",
 		"max_in_flight: 4096\n", "timeout: 10s # defaults, line 4\n", "value: '[redacted]' # line 8\n",
+		"    config:\n      Path: /x/{key}\n      n: 1.0\n",
 	} {
 		if !strings.Contains(string(shown), want) {
 			t.Errorf("lacks %q:\n%s", want, shown)
