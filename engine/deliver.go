@@ -14,32 +14,54 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
+// delivery is one resource's delivery under way.
+type delivery struct {
+	key    record.Key
+	target *target
+	core   *reconcile.Delivery
+	began  time.Time
+	failed time.Time // when the resource last failed before
+}
+
 // deliver brings one resource to its desired state, or one attempt nearer.
 func (e *Engine) deliver(d schedule.Dispatch) {
-	began := time.Now()
-	t := e.targets[d.Key.Sink]
+	if w := e.begin(d); w != nil {
+		e.proceed(w)
+	}
+}
+
+// begin loads a resource that is due and asks the core how to go about it; nil
+// where there is nothing to deliver.
+func (e *Engine) begin(d schedule.Dispatch) *delivery {
+	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], began: time.Now()}
 	rec, err := e.load(d.Key)
-	if err != nil {
-		e.abort(d.Key, t, err)
-		return
+	switch {
+	case err != nil:
+		e.abort(w, err)
+		return nil
+	case !rec.Desired.Exists():
+		e.purge(w, rec)
+		return nil
 	}
-	if !rec.Desired.Exists() {
-		e.purge(d.Key, rec, began)
-		return
-	}
-	dl := reconcile.Begin(t.rules, d.Key, rec, began, d.Unsure)
-	for dl.Step() != reconcile.Done {
-		if dl.Step() == reconcile.Store {
-			if err := e.storeInterim(d.Key, dl); err != nil {
-				e.abort(d.Key, t, err)
-				return
-			}
-			dl.Stored(time.Now())
+	w.failed = rec.Status.FailedAt
+	w.core = reconcile.Begin(w.target.rules, d.Key, rec, w.began, d.Unsure)
+	return w
+}
+
+// proceed takes a delivery to its end.
+func (e *Engine) proceed(w *delivery) {
+	for w.core.Step() != reconcile.Done {
+		if w.core.Step() != reconcile.Store {
+			w.core.Answer(e.call(w), time.Now())
 			continue
 		}
-		dl.Answer(e.call(t, dl), time.Now())
+		if err := e.storeInterim(w); err != nil {
+			e.abort(w, err)
+			return
+		}
+		w.core.Stored(time.Now())
 	}
-	e.settle(d.Key, t, dl, rec.Status.FailedAt, began)
+	e.settle(w)
 }
 
 // load reads the newest record, changes that wait for their commit included, and
@@ -56,27 +78,32 @@ func (e *Engine) load(key record.Key) (outbox.Record, error) {
 	return rec, ticket.Wait(context.Background())
 }
 
-// call makes the one call that dl asks for.
-func (e *Engine) call(t *target, dl *reconcile.Delivery) sink.Result {
-	req, step := dl.Request(), dl.Step()
-	ctx, cancel := e.calls, context.CancelFunc(func() {})
-	if !t.rules.Manifest.OwnTimeout {
-		ctx, cancel = context.WithTimeout(ctx, t.opts.Timeout)
-	}
+// call makes the one call that a delivery asks for.
+func (e *Engine) call(w *delivery) sink.Result {
+	step := w.core.Step()
+	ctx, cancel := e.callContext(w.target)
 	defer cancel()
 	began := time.Now()
-	res := checked(invoke(ctx, t.opts.Sink, step, req))
+	res := checked(invoke(ctx, w.target.opts.Sink, step, w.core.Request()))
 	now := time.Now()
-	t.note(res, now)
-	e.obs.CallDone(req.Key, step.String(), res.Status, now.Sub(began))
+	w.target.note(res, now)
+	e.obs.CallDone(w.key, step.String(), res.Status, now.Sub(began))
 	return res
+}
+
+// callContext bounds one call, where the sink does not do so itself (R49).
+func (e *Engine) callContext(t *target) (context.Context, context.CancelFunc) {
+	if t.rules.Manifest.OwnTimeout {
+		return e.calls, func() {}
+	}
+	return context.WithTimeout(e.calls, t.opts.Timeout)
 }
 
 // invoke calls the sink. A panic in it is its fault, not the end of the engine.
 func invoke(ctx context.Context, s sink.Sink, step reconcile.Step, req *sink.Request) (res sink.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = sink.Result{Status: sink.Fault, Message: fmt.Sprintf("the sink panicked: %v", p)}
+			res = panicked(p)
 		}
 	}()
 	switch step {
@@ -87,6 +114,10 @@ func invoke(ctx context.Context, s sink.Sink, step reconcile.Step, req *sink.Req
 	default:
 		return s.Delete(ctx, req)
 	}
+}
+
+func panicked(p any) sink.Result {
+	return sink.Result{Status: sink.Fault, Message: fmt.Sprintf("the sink panicked: %v", p)}
 }
 
 // maxAdapterState is how much an adapter may have kept with an ack.
@@ -104,137 +135,142 @@ func checked(res sink.Result) sink.Result {
 }
 
 // storeInterim makes what was seen durable before the object is deleted (R51).
-func (e *Engine) storeInterim(key record.Key, dl *reconcile.Delivery) error {
-	return e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
+func (e *Engine) storeInterim(w *delivery) error {
+	return e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		if !cur.Desired.Exists() {
 			return outbox.Change{}, nil
 		}
-		return outbox.Change{Status: dl.Interim(&cur.Status)}, nil
+		return outbox.Change{Status: w.core.Interim(&cur.Status)}, nil
 	}).Wait(context.Background())
 }
 
 // settle ends a delivery: it tells the schedule, stores the outcome and, when
 // that is done, gives the resource free for its next delivery.
-func (e *Engine) settle(key record.Key, t *target, dl *reconcile.Delivery, failed, began time.Time) {
-	now := time.Now()
+func (e *Engine) settle(w *delivery) {
+	now, core := time.Now(), w.core
 	e.mu.Lock()
-	verdict := e.sched.Done(key, now, schedule.Report{Answered: dl.Answered(), Unanswered: dl.Unanswered(), Failed: failed, Started: began})
-	v := reconcile.Verdict{Now: now, Charge: verdict.Charge, Random: e.random.Float64(), Contender: e.objects.claim(key, dl.Object())}
-	if dl.Answered() {
-		e.sched.SetUnsure(key, false)
+	verdict := e.sched.Done(w.key, now, schedule.Report{Answered: core.Answered(), Unanswered: core.Unanswered(), Failed: w.failed, Started: w.began})
+	v := reconcile.Verdict{Now: now, Charge: verdict.Charge, Random: e.random.Float64(), Contender: e.objects.claim(w.key, core.Object())}
+	if core.Answered() {
+		e.sched.SetUnsure(w.key, false)
 	}
 	e.mu.Unlock()
 
 	var s reconcile.Settlement
 	var head outbox.Head
-	err := e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
-		s = dl.Settle(cur, v)
-		head = outbox.HeadOf(key, &cur)
+	err := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
+		s = core.Settle(cur, v)
+		head = outbox.HeadOf(w.key, &cur)
 		return s.Change, nil
 	}).Wait(context.Background())
 	if err != nil {
-		e.abort(key, t, err)
+		e.abort(w, err)
 		return
 	}
-	if s.PauseSink > 0 {
-		e.mu.Lock()
-		e.sched.PauseSink(key.Sink, now.Add(s.PauseSink))
-		e.mu.Unlock()
-	}
-	e.land(key, func(fl *flight) {
+	e.land(w.key, func(fl *flight) {
+		if s.PauseSink > 0 {
+			e.sched.PauseSink(w.key.Sink, now.Add(s.PauseSink))
+		}
 		if s.Change.Empty() && !fl.overtaken {
-			e.sched.Set(key, e.due(head, now)) // nothing was stored; the next check is planned all the same
+			e.sched.Set(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
 		}
 	})
-	e.report(key, t, dl, &s, verdict, time.Since(began))
+	e.report(w, &s, verdict)
 }
 
-// land ends a flight; plan, where given, is called under the lock.
+// land ends a flight; plan is called under the lock, before the resource may be
+// delivered again.
 func (e *Engine) land(key record.Key, plan func(*flight)) {
 	e.mu.Lock()
 	fl := e.flights[key]
 	delete(e.flights, key)
-	if plan != nil {
-		plan(fl)
-	}
+	plan(fl)
 	e.sched.Release(key)
 	close(fl.landed)
 	e.mu.Unlock()
 	e.wakeDispatcher()
 }
 
-// abort gives a delivery up whose outcome can't be stored, or whose record can't
-// be read. What is stored still says what to do; it is tried again later.
-func (e *Engine) abort(key record.Key, t *target, err error) {
+// abort gives a delivery up whose record can't be read or outcome not be stored.
+// What is stored still says what to do; it is tried again later.
+func (e *Engine) abort(w *delivery, err error) {
 	if !errors.Is(err, outbox.ErrClosed) {
-		e.log.Error("a delivery could not be stored or read", "sink", key.Sink, "key", key.Name, "error", err,
-			"hint", "run `pawl store check` while the daemon is stopped if this goes on")
+		e.log.Error("a delivery could not be read or stored; it is tried again", "sink", w.key.Sink, "key", w.key.Name, "error", err,
+			"hint", "if this goes on, stop the daemon and run `pawl store check`")
 	}
 	now := time.Now()
-	e.mu.Lock()
-	e.sched.Done(key, now, schedule.Report{Started: now})
-	e.mu.Unlock()
-	e.land(key, func(fl *flight) {
-		if entry, ok := e.sched.Lookup(key); ok && !entry.Removed {
-			e.sched.Set(key, schedule.Plan{At: now.Add(t.opts.RetryMax / 10), Class: schedule.Retry, Phase: entry.Phase, Since: entry.Since})
+	e.done(w.key, now)
+	e.land(w.key, func(*flight) {
+		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
+			entry.At, entry.Class = now.Add(w.target.opts.RetryMax), schedule.Retry
+			e.sched.Set(w.key, entry.Plan)
 		}
 	})
 }
 
-// purge drops a record that is no longer needed: one that is gone already, or
-// whose source order has been remembered for long enough (R08).
-func (e *Engine) purge(key record.Key, rec outbox.Record, now time.Time) {
-	var err error
-	if rec.Desired.Gone {
-		err = e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
-			stale := cur.Desired.Gone && !cur.Desired.GoneUntil.After(now)
-			return outbox.Change{Remove: stale}, nil
-		}).Wait(context.Background())
-	}
-	if err != nil && !errors.Is(err, outbox.ErrClosed) {
-		e.log.Error("a deleted resource could not be purged", "sink", key.Sink, "key", key.Name, "error", err)
-	}
+// done tells the schedule that a delivery ended without a call.
+func (e *Engine) done(key record.Key, now time.Time) {
 	e.mu.Lock()
 	e.sched.Done(key, now, schedule.Report{Started: now})
 	e.mu.Unlock()
-	e.land(key, func(fl *flight) {
+}
+
+// purge drops a record that is no longer needed: one that is gone already, or
+// whose source order has been remembered for long enough (R08).
+func (e *Engine) purge(w *delivery, rec outbox.Record) {
+	var err error
+	if rec.Desired.Gone {
+		err = e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
+			return outbox.Change{Remove: cur.Desired.Gone && !cur.Desired.GoneUntil.After(w.began)}, nil
+		}).Wait(context.Background())
+	}
+	if err != nil {
+		e.abort(w, err)
+		return
+	}
+	e.done(w.key, w.began)
+	e.land(w.key, func(fl *flight) {
 		if rec.Desired.Generation == 0 && !fl.overtaken {
-			e.sched.Remove(key)
+			e.sched.Remove(w.key)
 		}
 	})
 }
 
 // report tells log and metrics how a delivery ended.
-func (e *Engine) report(key record.Key, t *target, dl *reconcile.Delivery, s *reconcile.Settlement, v schedule.Verdict, took time.Duration) {
-	e.obs.DeliveryDone(key, s.Outcome, took)
+func (e *Engine) report(w *delivery, s *reconcile.Settlement, v schedule.Verdict) {
+	took := time.Since(w.began)
+	e.obs.DeliveryDone(w.key, s.Outcome, took)
 	if s.AckedAfter > 0 {
-		e.obs.AckDone(key, s.AckedAfter)
+		e.obs.AckDone(w.key, s.AckedAfter)
 	}
-	if v.Opened || v.Closed {
-		e.obs.BreakerMoved(key.Sink, v.Opened)
-		if v.Opened {
-			e.log.Error("the target does not answer; its sink is held and probed, nothing is lost", "sink", key.Sink, "status", dl.Reply().Status.String(), "error", dl.Reply().Message)
-		} else {
-			e.log.Info("the target answers again", "sink", key.Sink)
-		}
+	reply := w.core.Reply()
+	if v.Opened {
+		e.obs.BreakerMoved(w.key.Sink, true)
+		e.log.Error("the target does not answer; its sink is held and probed, nothing is lost", "sink", w.key.Sink, "status", reply.Status.String(), "error", reply.Message)
 	}
-	level, ok := loud[s.Outcome]
-	if s.Fighting {
-		level, ok = slog.LevelError, true
+	if v.Closed {
+		e.obs.BreakerMoved(w.key.Sink, false)
+		e.log.Info("the target answers again", "sink", w.key.Sink)
 	}
-	if !ok {
+	level, known := loud[s.Outcome]
+	if !known {
 		level = slog.LevelDebug
 	}
-	if e.log.Enabled(context.Background(), level) {
-		attrs := []any{"sink", key.Sink, "key", key.Name, "generation", dl.Generation(), "outcome", string(s.Outcome), "took", took}
-		if m := dl.Reply().Message; m != "" {
-			attrs = append(attrs, "message", m)
-		}
-		if s.Fighting {
-			attrs = append(attrs, "hint", "somebody else keeps changing this object; find out who, or change the conflict policy")
-		}
-		e.log.Log(context.Background(), level, "delivery", attrs...)
+	if s.Fighting {
+		level = slog.LevelError
 	}
+	ctx := context.Background()
+	if !e.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []any{"sink", w.key.Sink, "key", w.key.Name, "generation", w.core.Generation(), "outcome", string(s.Outcome), "took", took}
+	if reply.Message != "" {
+		attrs = append(attrs, "message", reply.Message)
+	}
+	if s.Fighting {
+		attrs = append(attrs, "hint", "somebody else keeps changing this object: find out who, or change the conflict policy")
+	}
+	e.log.Log(ctx, level, "delivery", attrs...)
 }
 
 // loud are the outcomes that an operator should see.

@@ -43,13 +43,21 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 			}
 			return false
 		}
-		e.launch(d)
+		e.launch(d, now)
 	}
 	return true
 }
 
-// launch starts one delivery, or a batch of them; e.mu is held.
-func (e *Engine) launch(d schedule.Dispatch) {
-	e.flights[d.Key] = &flight{landed: make(chan struct{})}
-	e.running.Go(func() { e.deliver(d) })
+// launch starts a delivery, or a batch of them where the sink takes batches;
+// e.mu is held.
+func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
+	batch := e.gather(d, now)
+	for _, d := range batch {
+		e.flights[d.Key] = &flight{landed: make(chan struct{})}
+	}
+	if len(batch) == 1 {
+		e.running.Go(func() { e.deliver(d) })
+		return
+	}
+	e.running.Go(func() { e.deliverBatch(batch) })
 }

@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: open the store: %w", err)
 	}
 	e.store = store
-	if err := e.begin(ctx); err != nil {
+	if err := e.setUp(ctx); err != nil {
 		e.cut()
 		store.Close()
 		return nil, fmt.Errorf("engine: %w", err)
@@ -97,8 +97,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// begin makes sinks and plans out of options and store.
-func (e *Engine) begin(ctx context.Context) error {
+// setUp makes sinks and plans out of options and store.
+func (e *Engine) setUp(ctx context.Context) error {
 	info := e.store.Info()
 	e.opened = info.Revision
 	e.changes = newRing(e.opts.WatchBuffer, info.Epoch, info.Revision)

@@ -17,7 +17,7 @@ func Due(r *Rules, h outbox.Head, suspended bool, now time.Time, rnd float64) sc
 	case h.Generation == 0:
 		return schedule.Plan{}
 	case h.Gone:
-		return schedule.Plan{At: h.GoneUntil, Class: schedule.Check, Phase: p.Phase}
+		return schedule.Plan{At: h.GoneUntil, Class: schedule.Check}
 	case suspended && !h.Tombstone: // R30
 		return p
 	case st.Command != record.NoCommand:

@@ -1,0 +1,88 @@
+# Pawl: what one needs, by name. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/pawlsync/pawl/internal/cli.version=$(VERSION)
+
+# Every Go module of the repository, the root first.
+MODULES := . plugins sdk/go bench
+PLUGINS := http
+WASM    := $(PLUGINS:%=internal/bundled/plugins/%.wasm)
+
+# The tests want the shipped plugins: a missing one fails them instead of skipping.
+export PAWL_REQUIRE_PLUGINS = 1
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: plugins ## build bin/pawl and the programs of the quick start
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/pawl ./examples/quickstart/...
+
+.PHONY: plugins
+plugins: $(WASM) ## build the shipped plugins into the folder that is embedded
+
+# Go's own build cache makes an unchanged plugin cheap; its file is touched only
+# when its bytes change, so that nothing after it is built anew.
+$(WASM): internal/bundled/plugins/%.wasm: FORCE
+	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) build -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -o ../$@.new ./$*
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; echo "built $@"; fi
+
+.PHONY: FORCE
+FORCE:
+
+.PHONY: demo
+demo: build ## watch resources travel, survive two deaths, and end acknowledged
+	@bin/demo -pawl bin/pawl -target bin/target
+
+.PHONY: test
+test: plugins ## every test of every module, with the race detector
+	@for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race -timeout 30m ./...); done
+
+.PHONY: test-quick
+test-quick: plugins ## the quick tests alone, without the race detector
+	@for m in $(MODULES); do (cd $$m && $(GO) test -short ./...); done
+
+.PHONY: check
+check: format vet lint tidy generated ## format, vet, lint, import directions, generated files, go.mod
+
+.PHONY: format
+format:
+	@bad=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$bad" ]; then echo "not formatted; run: gofmt -w" $$bad; exit 1; fi
+
+.PHONY: vet
+vet:
+	@for m in $(MODULES); do (cd $$m && $(GO) vet ./...); done
+	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) vet -unsafeptr=false ./...
+
+.PHONY: lint
+lint:
+	@mkdir -p bin && $(GO) build -modfile=tools/go.mod -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/bin/staticcheck ./...); done
+
+.PHONY: tidy
+tidy:
+	@for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff >/dev/null || { echo "$$m/go.mod is not tidy; run: cd $$m && go mod tidy"; exit 1; }); done
+
+# The tests named …Fresh compare what is checked in with what the code generates.
+.PHONY: generated
+generated: plugins
+	@$(GO) test -run 'Fresh|ImportDirections' ./...
+
+.PHONY: generate
+generate: plugins ## write the generated docs and golden files anew
+	$(GO) test ./config ./internal/... ./sdk/... ./engine/reconcile ./engine/record -run 'Fresh|Golden|Scenario' -update
+
+.PHONY: bench
+bench: plugins ## every benchmark that the docs name, each with its ratio
+	cd bench && $(GO) run . all
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin $(WASM) examples/quickstart/.demo
