@@ -119,15 +119,12 @@ func (b *breaker) limit(l Limits, now int64) {
 }
 
 // forget drops the id of an entry that goes, since it will be another's. What is
-// known of the target stays.
+// known of the target stays. A probe can't go: it is in flight.
 func (b *breaker) forget(id uint32) {
 	for i, k := range b.strikes {
 		if k == id {
 			b.strikes[i] = none
 		}
-	}
-	if b.probe == id {
-		b.probe = none
 	}
 	if b.last == id {
 		b.last = none

@@ -214,6 +214,17 @@ func TestLimit_ALowerRateForgivesAndAHigherDoesNotWaitForTheOld(t *testing.T) {
 	mustWake(t, s, t0, t0)
 }
 
+func TestLimit_ASinkThatLeftHasSpentNothing(t *testing.T) {
+	s := New(Options{})
+	s.ConfigureSink("a", Limits{Rate: 0.001})
+	fill(s, "a", 60, t0, Fresh)
+	mustNext(t, s, t0)
+	s.RemoveSink("a")
+	s.ConfigureSink("a", Limits{Rate: 0.001})
+	mustNext(t, s, t0)
+	mustNone(t, s, t0)
+}
+
 func TestLimit_OddValuesAreDefaults(t *testing.T) {
 	for _, l := range []Limits{
 		{}, {MaxInFlight: -1, Rate: -1, Burst: -1, BreakerAfter: -1, ProbeBase: -1, ProbeMax: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)},

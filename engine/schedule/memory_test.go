@@ -23,15 +23,19 @@ func name(buf []byte, i int) []byte {
 }
 
 func TestMemory_UnderAHundredBytesAnEntry(t *testing.T) {
-	sizes := []int{1_000_000}
-	if !testing.Short() && !raceEnabled {
-		sizes = append(sizes, 5_000_000)
+	sizes := []int{1_000_000, 5_000_000}
+	switch {
+	case testing.Short():
+		sizes = []int{200_000}
+	case raceEnabled: // the sizes are the same, only slower
+		sizes = sizes[:1]
 	}
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			before := heapBytes()
 			s := with("kube")
 			var slowest time.Duration
+			var most float64
 			var buf []byte
 			for i := range n {
 				buf = name(buf, i)
@@ -39,10 +43,8 @@ func TestMemory_UnderAHundredBytesAnEntry(t *testing.T) {
 				start := time.Now()
 				s.Set(k, Plan{At: t0, Class: Fresh, Phase: record.Pending, Since: t0}) // all pending: the most that an entry can take
 				slowest = max(slowest, time.Since(start))
-				if i&(i-1) == 0 || i == n-1 { // also while tables have just grown
-					if per := float64(s.Bytes()) / float64(i+1); i >= 1<<16 && per >= 100 {
-						t.Errorf("%d entries: %.1f bytes each", i+1, per)
-					}
+				if i%(1<<14) == 0 && i >= 1<<16 { // also where tables have just grown
+					most = max(most, float64(s.Bytes())/float64(i+1))
 				}
 			}
 			heap := heapBytes() - before
@@ -52,10 +54,10 @@ func TestMemory_UnderAHundredBytesAnEntry(t *testing.T) {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			pause := time.Duration(m.PauseNs[(m.NumGC+255)%256])
-			t.Logf("%d entries: %.1f bytes each by Bytes, %.1f of heap; slowest Set %v; a collection %v, its pause %v",
-				n, float64(s.Bytes())/float64(n), float64(heap)/float64(n), slowest, gc, pause)
-			if per := float64(heap) / float64(n); per >= 100 {
-				t.Errorf("%.1f bytes of heap each, want under 100", per)
+			t.Logf("%d entries: %.1f bytes each by Bytes, at most %.1f on the way, %.1f of heap; slowest Set %v; a collection %v, its pause %v",
+				n, float64(s.Bytes())/float64(n), most, float64(heap)/float64(n), slowest, gc, pause)
+			if per := float64(heap) / float64(n); per >= 100 || most >= 100 {
+				t.Errorf("%.1f bytes of heap each, at most %.1f on the way; want under 100", per, most)
 			}
 			if diff := float64(heap)/float64(s.Bytes()) - 1; diff > 0.05 || diff < -0.05 {
 				t.Errorf("Bytes says %d, the heap %d", s.Bytes(), heap)
@@ -69,14 +71,14 @@ func TestMemory_UnderAHundredBytesAnEntry(t *testing.T) {
 func TestMemory_SpaceOfRemovedEntriesIsUsedAgain(t *testing.T) {
 	s := with("a")
 	var full int64
-	for round := range 20 {
-		for i := range 20_000 {
+	for round := range 12 {
+		for i := range 6_000 {
 			s.Set(key("a", fmt.Sprintf("%d-%0*d", round, i%60, i)), plan(t0, Fresh))
 		}
 		if round == 0 {
 			full = s.Bytes()
 		}
-		for i := range 20_000 {
+		for i := range 6_000 {
 			s.Remove(key("a", fmt.Sprintf("%d-%0*d", round, i%60, i)))
 		}
 	}
@@ -93,7 +95,7 @@ func loaded(n int) (*Schedule, []record.Key) {
 	keys := make([]record.Key, n)
 	for i := range keys {
 		keys[i] = record.Key{Sink: "kube", Name: string(name(nil, i))}
-		s.Set(keys[i], plan(t0.Add(time.Duration(i)), Fresh))
+		s.Set(keys[i], plan(t0.Add(time.Duration(i*7919%n)), Fresh)) // due in another order than put
 	}
 	return s, keys
 }

@@ -542,7 +542,7 @@ func (r *run) check(all bool) {
 	if !all {
 		return
 	}
-	live := 0
+	live, held := 0, 0
 	for name, k := range r.sinks {
 		for _, n := range r.keys {
 			e, ok := r.s.Lookup(key(name, n))
@@ -556,6 +556,9 @@ func (r *run) check(all bool) {
 			if !m.removed {
 				live++
 			}
+			if m.held {
+				held++
+			}
 			if e.InFlight != m.inFlight || e.Held != m.held || e.Removed != m.removed || e.Unsure != m.unsure {
 				r.fail("Lookup of %s/%s: %+v, want %+v", name, n, e, m)
 			}
@@ -565,8 +568,8 @@ func (r *run) check(all bool) {
 			}
 		}
 	}
-	if live != r.s.Len() {
-		r.fail("Len %d, want %d", r.s.Len(), live)
+	if got := r.s.Stats(); live != got.Entries || held != got.Held || r.inFlight() != got.InFlight {
+		r.fail("%+v, want %d entries, %d held, %d in flight", got, live, held, r.inFlight())
 	}
 	r.stats()
 }

@@ -447,3 +447,28 @@ func TestCallersClocksMayRace(t *testing.T) {
 	}
 	mustWake(t, s, sec(1000), sec(1e6))
 }
+
+func TestTimesFarAway(t *testing.T) {
+	s := with("a")
+	s.Set(key("a", "past"), plan(time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC), Fresh))
+	s.Set(key("a", "future"), plan(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Fresh))
+	s.PauseSink("a", time.Date(-9999, 1, 1, 0, 0, 0, 0, time.UTC))
+	if d := mustNext(t, s, t0); d.Key.Name != "past" {
+		t.Fatal(d)
+	}
+	mustNone(t, s, t0)
+	for i := range 9 { // a clock that went mad
+		s.Wake(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		now := t0
+		if i%2 == 0 {
+			s.Wake(time.Time{})
+		}
+		s.Wake(now)
+		k := key("a", "x")
+		s.Set(k, plan(now.Add(10*time.Second), Check))
+		s.Remove(key("a", "future")) // it has become due
+		mustWake(t, s, now, now.Add(10*time.Second))
+		mustNone(t, s, now.Add(9*time.Second))
+		call(t, s, now.Add(10*time.Second), answered, time.Time{})
+	}
+}

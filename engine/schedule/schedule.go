@@ -196,7 +196,7 @@ func (s *Schedule) Remove(key record.Key) {
 // could not be stored. It is due by its last plan.
 func (s *Schedule) Release(key record.Key) {
 	k, id, ok := s.find(key)
-	if !ok || !s.slab.at(id).is(held) {
+	if !ok {
 		return
 	}
 	e := s.slab.at(id)

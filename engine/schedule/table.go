@@ -7,8 +7,8 @@ import "unsafe"
 // two, so growth never moves more than one segment's entries at once.
 //
 // A hash's bits: the top ones choose the segment, 0 to 9 the slot, 10 to 17 make
-// the tag. They overlap only beyond 16 million entries, which costs no more than
-// some compares.
+// the tag. They overlap only beyond some 14 million entries, which costs no more
+// than some compares.
 type table struct {
 	dir   []*segment
 	depth uint8 // len(dir) is 1<<depth
