@@ -158,16 +158,11 @@ func (s *Sink) boot(ctx context.Context, op abi.Op, input []byte) (answer, error
 	s.mu.Lock()
 	first.in = s.startInstance(false, first)
 	s.mu.Unlock()
-	select {
-	case <-first.done:
-	case <-ctx.Done():
-		s.cancel(first)
-		<-first.done
+	a := s.await(first)
+	if a.fault != nil {
+		return answer{}, a.fault
 	}
-	if f := first.answer.fault; f != nil {
-		return answer{}, f
-	}
-	return first.answer, nil
+	return a, nil
 }
 
 // release takes a delivered call out of the books of its instance.

@@ -30,6 +30,21 @@ func newHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
 	return h
 }
 
+// openASM opens a sink of a guest in assembly, on a host of its own.
+func openASM(tb testing.TB, g guest, c wasmhost.SinkConfig) *wasmhost.Sink {
+	tb.Helper()
+	return open(tb, load(tb, asmHost(tb, nil), "asm", g.wasm()), c)
+}
+
+func asmHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
+	tb.Helper()
+	h, err := wasmhost.New(tb.Context(), wasmhost.Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Logger: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
 // goGuest builds one of plugins/testguest, or takes what was built before.
 func goGuest(tb testing.TB, name string) []byte {
 	tb.Helper()
@@ -68,7 +83,9 @@ type buildError struct {
 	err          error
 }
 
-func (e *buildError) Error() string { return "build " + e.name + ": " + e.err.Error() + "\n" + e.output }
+func (e *buildError) Error() string {
+	return "build " + e.name + ": " + e.err.Error() + "\n" + e.output
+}
 
 func load(tb testing.TB, h *wasmhost.Host, name string, wasm []byte) *wasmhost.Plugin {
 	tb.Helper()

@@ -217,14 +217,23 @@ func (s *Sink) do(ctx context.Context, op abi.Op, reqs []*sink.Request) answer {
 		return answer{result: abi.Result{Result: sink.Result{
 			Status: sink.Rejected, Message: fmt.Sprintf("plugin %q has no op %s", s.plugin.name, op)}}}
 	}
-	c := &call{
+	c := s.newCall(ctx, op, reqs)
+	s.submit(c)
+	return s.await(c)
+}
+
+func (s *Sink) newCall(ctx context.Context, op abi.Op, reqs []*sink.Request) *call {
+	return &call{
 		op: op, ctx: ctx, reqs: reqs, weight: weigh(reqs), timeout: s.limits.CallTimeout,
 		done: make(chan struct{}, 1),
 	}
-	s.submit(c)
+}
+
+// await returns c's answer; it asks for it early when c's context ends.
+func (s *Sink) await(c *call) answer {
 	select {
 	case <-c.done:
-	case <-ctx.Done():
+	case <-c.ctx.Done():
 		s.cancel(c)
 		<-c.done
 	}

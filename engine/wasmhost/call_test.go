@@ -1,0 +1,435 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/engine/upstream"
+	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/engine/wasmhost/abi"
+)
+
+// parking parks every call in HTTP and answers OK when it is resumed.
+func parking() guest {
+	return guest{
+		start:  seq(park(1, atHTTP, len(httpGet)), ret(1)),
+		resume: seq(resumeOK, i32c(1)),
+	}
+}
+
+func upstreams(do func(ctx context.Context, r *upstream.Request) (*upstream.Response, *upstream.Failure)) []wasmhost.Upstream {
+	return []wasmhost.Upstream{&fakeUpstream{name: "target", do: do}}
+}
+
+func TestManyCallsParkInOneInstance(t *testing.T) {
+	const calls = 200
+	var arrived sync.WaitGroup
+	arrived.Add(calls)
+	s := openASM(t, parking(), wasmhost.SinkConfig{Upstreams: upstreams(
+		func(_ context.Context, r *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			if r.Method != "PUT" || r.Path != "/x" {
+				t.Errorf("got %+v", r)
+			}
+			arrived.Done()
+			arrived.Wait() // answers only when all of them are here
+			return &upstream.Response{Status: 200}, nil
+		})})
+	var wg sync.WaitGroup
+	for i := range calls {
+		wg.Go(func() {
+			if r := s.Apply(t.Context(), request(fmt.Sprint(i), "{}")); r.Status != sink.OK || r.NotSent {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	wg.Wait()
+	if st := s.Stats(); st.Instances != 1 || st.InFlight != 0 || st.HeldBytes != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestADeadlineWithIOPendingIsUnreachable(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		var ended atomic.Bool
+		s := openASM(t, parking(), wasmhost.SinkConfig{
+			Limits: wasmhost.Limits{CallTimeout: 20 * time.Millisecond},
+			Upstreams: upstreams(func(ctx context.Context, _ *upstream.Request) (*upstream.Response, *upstream.Failure) {
+				<-ctx.Done()
+				ended.Store(true)
+				return nil, &upstream.Failure{Kind: upstream.FailTimeout, MaybeSent: sent}
+			})})
+		r := s.Apply(t.Context(), request("k", "{}"))
+		if r.Status == sink.OK { // the failure may have been faster than the deadline
+			continue
+		}
+		if r.Status != sink.Unreachable || r.NotSent == sent {
+			t.Errorf("sent %v: %+v", sent, r)
+		}
+		if !ended.Load() {
+			t.Error("the key was given free before its I/O had ended")
+		}
+	}
+}
+
+func TestADeadlineWithoutIOIsAFaultOfThatCallAlone(t *testing.T) {
+	g := guest{ // apply runs for ever in the guest's own time; poll finishes nothing
+		start: seq(when(opIs(4), ret(2)), answerOK(1), ret(2)),
+		poll:  i32c(2), cancel: i32c(0),
+	}
+	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallTimeout: 20 * time.Millisecond}})
+	gone := s.Gone()
+	if r := s.Apply(t.Context(), request("k", "{}")); r.Status != sink.Fault || r.Suspect || !r.NotSent {
+		t.Errorf("%+v", r)
+	}
+	if n := s.Stats().Faults[wasmhost.FaultDeadline]; n != 1 {
+		t.Errorf("%d faults", n)
+	}
+	if r := s.Observe(t.Context(), request("k", "{}")); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+	select {
+	case <-gone[0]:
+		t.Error("the instance was discarded")
+	default:
+	}
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	arrived := make(chan struct{})
+	s := openASM(t, parking(), wasmhost.SinkConfig{
+		Limits: wasmhost.Limits{MaxCalls: 1},
+		Upstreams: upstreams(func(ctx context.Context, _ *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			close(arrived)
+			<-ctx.Done()
+			return nil, &upstream.Failure{Kind: upstream.FailCancelled, MaybeSent: true}
+		})})
+	ctx, cancel := context.WithCancel(t.Context())
+	parked := s.Start(ctx, abi.OpApply, request("parked", "{}"))
+	<-arrived
+	waitCtx, cancelWait := context.WithCancel(t.Context())
+	waiting := s.Start(waitCtx, abi.OpApply, request("waiting", "{}"))
+	if st := s.Stats(); st.InFlight != 1 || st.Waiting != 1 {
+		t.Errorf("%+v", st)
+	}
+	cancelWait()
+	if r := waiting(); r.Status != sink.Unreachable || !r.NotSent {
+		t.Errorf("waiting: %+v", r)
+	}
+	cancel()
+	// The guest may hear of the cancelled request before the call is cancelled.
+	if r := parked(); r.Status != sink.OK && (r.Status != sink.Unreachable || r.NotSent) {
+		t.Errorf("parked: %+v", r)
+	}
+}
+
+// lines is a log's output, a message at a time.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+func TestTheKeyOfACancelledCallIsFreeWhenItsIOHasEnded(t *testing.T) {
+	g := parking()
+	g.cancel = seq(i64c(0), i32c(1), i32c(512), i32c(9), callf("log"), i32c(1))
+	g.data = map[int]string{512: "cancelled"}
+	log := make(lines, 100)
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.wasm())
+	s := open(t, p, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+		arrived <- struct{}{}
+		<-release // does not heed its context
+		return &upstream.Response{Status: 200}, nil
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := s.Start(ctx, abi.OpApply, request("k", "{}"))
+	other := s.Start(t.Context(), abi.OpApply, request("other", "{}"))
+	<-arrived
+	<-arrived
+	cancel()
+	done := make(chan sink.Result, 1)
+	go func() { done <- wait() }()
+	if line := <-log; !strings.Contains(line, "line=cancelled") { // the guest was told
+		t.Errorf("the log has %q", line)
+	}
+	select {
+	case r := <-done:
+		t.Errorf("answered while its request was under way: %+v", r)
+	default:
+	}
+	close(release)
+	if r := <-done; r.Status != sink.Unreachable || r.NotSent {
+		t.Errorf("its request was answered, so it was sent: %+v", r)
+	}
+	if r := other(); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAnUpstreamThatWasNotGrantedIsDenied(t *testing.T) {
+	var got []byte
+	g := parking()
+	// The response is logged: failure DENIED is field 5, value 5.
+	g.resume = seq(i32c(20000), callf("input_read"),
+		i64c(0), i32c(1), i32c(20000), callf("input_len"), callf("log"), resumeOK, i32c(0))
+	var log bytes.Buffer
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(&log, nil))), "asm", g.wasm())
+	s := open(t, p, wasmhost.SinkConfig{})
+	s.Apply(t.Context(), request("k", "{}"))
+	if got = log.Bytes(); !bytes.Contains(got, []byte("is not granted to sink")) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestABlockingGuestScalesOverInstances(t *testing.T) {
+	const calls, most = 24, 4
+	var now, peak atomic.Int64
+	together := make(chan struct{})
+	meet := sync.OnceFunc(func() { close(together) })
+	g := guest{start: seq(get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_call"), drop, answerOK(1), ret(0))}
+	s := openASM(t, g, wasmhost.SinkConfig{
+		Limits: wasmhost.Limits{MaxInstances: most},
+		Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			if n > peak.Load() {
+				peak.Store(n)
+			}
+			if n == most {
+				meet()
+			}
+			<-together
+			return &upstream.Response{Status: 200}, nil
+		})})
+	var results []func() sink.Result
+	for i := range calls {
+		results = append(results, s.Start(t.Context(), abi.OpApply, request(fmt.Sprint(i), "{}")))
+		if i == most-1 {
+			<-together
+		}
+	}
+	for _, wait := range results {
+		if r := wait(); r.Status != sink.OK {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := s.Stats().Instances; n != most {
+		t.Errorf("%d instances, not %d", n, most)
+	}
+}
+
+func TestAdmissionIsBoundedByBytesAndCalls(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	for name, limits := range map[string]wasmhost.Limits{
+		"bytes": {InFlightBytes: 5 << 19}, // two of 1 MiB, not three
+		"calls": {MaxCalls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan struct{})
+			s := openASM(t, parking(), wasmhost.SinkConfig{Limits: limits,
+				Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+					<-release
+					return &upstream.Response{Status: 200}, nil
+				})})
+			var results []func() sink.Result
+			for i := range 10 {
+				results = append(results, s.Start(t.Context(), abi.OpApply, request(fmt.Sprint(i), big)))
+			}
+			if st := s.Stats(); st.InFlight != 2 || st.Waiting != 8 {
+				t.Errorf("%+v", st)
+			}
+			close(release)
+			for _, wait := range results {
+				if r := wait(); r.Status != sink.OK {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+	s := openASM(t, guest{start: seq(answerOK(1), ret(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{InFlightBytes: 10}})
+	if r := s.Apply(t.Context(), request("larger than the budget", big)); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAnIdleInstanceIsReleased(t *testing.T) {
+	s := openASM(t, guest{start: seq(answerOK(1), ret(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{IdleTimeout: time.Millisecond}})
+	for range 3 {
+		if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
+			t.Fatalf("%+v", r)
+		}
+		for _, gone := range s.Gone() {
+			<-gone
+		}
+	}
+	if st := s.Stats(); st.Instances != 0 || st.MemoryBytes != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestAnInstanceThatGrewIsReplaced(t *testing.T) {
+	grow := seq(i32c(16), code{0x40, 0}, drop) // by 1 MiB
+	g := guest{start: seq(grow, answerOK(1), ret(0))}
+	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{RecycleBytes: 3 << 20}})
+	first := s.Gone()[0]
+	for i := range 20 {
+		if r := s.Apply(t.Context(), request(fmt.Sprint(i), "")); r.Status != sink.OK {
+			t.Fatalf("%+v", r)
+		}
+	}
+	<-first
+	if n := s.Stats().Recycled; n < 4 {
+		t.Errorf("%d instances recycled", n)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	// memory.grow answers -1 at the limit, and the guest says so by a trap.
+	grow := seq(i32c(16), code{0x40, 0}, i32c(-1), code{0x46})
+	g := guest{start: seq(when(grow, unreachable), answerOK(1), ret(0))}
+	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{MemoryBytes: 4 << 20, RecycleBytes: 4 << 20}})
+	for i := range 3 {
+		if r := s.Apply(t.Context(), request(fmt.Sprint(i), "")); r.Status != sink.OK {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	if r := s.Apply(t.Context(), request("one too many", "")); r.Status != sink.Fault {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAGuestThatAsksForItIsPolled(t *testing.T) {
+	// start notes the call at 600; the third poll answers it.
+	g := guest{
+		start: seq(i32c(600), get(1), store64, ret(2)),
+		poll: seq(i32c(608), i32c(608), load64, i64c(1), code{0x7c}, store64,
+			when(seq(i32c(608), load64, i64c(3), code{0x51}), seq(i32c(600), load64, code{0x21, 0}, answerOK(0), ret(0))),
+			i32c(2)),
+	}
+	s := openASM(t, g, wasmhost.SinkConfig{})
+	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestABatchIsAnsweredByItemOrWhole(t *testing.T) {
+	items := "\x0a\x02\x08\x01\x0a\x02\x08\x05" // OK, REJECTED
+	whole := "\x12\x02\x08\x09"                 // RETRY
+	for name, message := range map[string]string{"items": items, "whole": whole} {
+		g := guest{start: seq(answer(1, 512, len(message)), ret(0)), data: map[int]string{512: message}}
+		s := openASM(t, g, wasmhost.SinkConfig{})
+		if m := s.Manifest(); m.BatchMax != 10 || !m.Observes || !m.Deletes {
+			t.Errorf("%+v", m)
+		}
+		rs, w := s.ApplyBatch(t.Context(), []*sink.Request{request("a", ""), request("b", "")})
+		switch {
+		case w != (name == "whole"):
+			t.Errorf("%s: whole is %v", name, w)
+		case w && (len(rs) != 1 || rs[0].Status != sink.Retry):
+			t.Errorf("%+v", rs)
+		case !w && (len(rs) != 2 || rs[0].Status != sink.OK || rs[1].Status != sink.Rejected):
+			t.Errorf("%+v", rs)
+		}
+		if name == "items" { // three results are one too few
+			rs, _ = s.ApplyBatch(t.Context(), []*sink.Request{request("a", ""), request("b", ""), request("c", "")})
+			if len(rs) != 3 || rs[0].Status != sink.Fault {
+				t.Errorf("%+v", rs)
+			}
+		}
+	}
+}
+
+func TestAnEndedCallIsNoFault(t *testing.T) {
+	// Answers twice, logs, starts I/O and cancels for a call that has ended.
+	g := guest{start: seq(answerOK(1), answerOK(1),
+		get(1), i32c(1), i32c(0), i32c(0), callf("log"),
+		get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_start"), i64c(-1), code{0x52}, code{0x04, 0x40}, unreachable, code{0x0b},
+		ret(0))}
+	s := openASM(t, g, wasmhost.SinkConfig{})
+	for range 2 {
+		if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
+			t.Errorf("%+v", r)
+		}
+	}
+	if st := s.Stats(); st.Faults[wasmhost.FaultTrap]+st.Faults[wasmhost.FaultContract] != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestIOIsRefusedBeyondItsLimits(t *testing.T) {
+	start := func(kind, n int) code {
+		return seq(get(1), i32c(kind), i32c(atHTTP), i32c(n), callf("io_start"))
+	}
+	expect := func(c code, v int64) code {
+		return seq(c, i64c(v), code{0x52}, code{0x04, 0x40}, unreachable, code{0x0b})
+	}
+	g := guest{start: seq(
+		expect(start(1, 2000), -3), // too large
+		expect(start(9, 4), -4),    // no such kind
+		expect(start(1, len(httpGet)), 1), expect(start(1, len(httpGet)), 2),
+		expect(start(1, len(httpGet)), -2), // too many
+		answerOK(1), ret(0)), resume:       i32c(0)}
+	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallIOs: 2, MessageBytes: 1000}})
+	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAClosedSinkAnswersThatNothingWasSent(t *testing.T) {
+	p := load(t, asmHost(t, nil), "asm", parking().wasm())
+	s, err := p.Open(t.Context(), wasmhost.SinkConfig{Name: "s", Upstreams: upstreams(
+		func(ctx context.Context, _ *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			<-ctx.Done()
+			return nil, &upstream.Failure{Kind: upstream.FailCancelled}
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := s.Start(t.Context(), abi.OpApply, request("under way", ""))
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := under(); r.Status != sink.Unreachable || !r.NotSent {
+		t.Errorf("%+v", r)
+	}
+	if r := s.Apply(t.Context(), request("late", "")); r.Status != sink.Unreachable || !r.NotSent {
+		t.Errorf("%+v", r)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+func TestCloseEndsWithItsContext(t *testing.T) {
+	release := make(chan struct{})
+	p := load(t, asmHost(t, nil), "asm", parking().wasm())
+	s, err := p.Open(t.Context(), wasmhost.SinkConfig{Name: "s", Upstreams: upstreams(
+		func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			<-release
+			return &upstream.Response{Status: 200}, nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := s.Start(t.Context(), abi.OpApply, request("k", ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	under()
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
