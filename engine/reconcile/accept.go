@@ -187,7 +187,8 @@ func settled(old *record.Desired, st *record.Status) bool {
 func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record.Status {
 	next := *st
 	changed := false
-	if a := st.Acked; a != nil && a.Generation == old.Generation && a.Payload == nil && r.keepsPayloads(old) && !old.Tombstone {
+	// Of accepted drift the hash is zero: the target does not hold this payload.
+	if a := st.Acked; a != nil && a.Generation == old.Generation && a.Hash == old.Hash && a.Payload == nil && r.keepsPayloads(old) && !old.Tombstone {
 		acked := *a
 		acked.Payload = old.Payload
 		next.Acked, changed = &acked, true

@@ -207,12 +207,20 @@ func (d *Delivery) Answer(res sink.Result, now time.Time) {
 }
 
 // remember keeps the content of a call that may still land, and forgets that of
-// one that was answered: no request with that content is under way any more.
+// one that was answered: no request with that content is under way any more. A
+// target that answered "not now" may have written all the same: where drift is
+// told from our own doing, that content is kept, with a deadline that has passed.
 func (d *Delivery) remember(res sink.Result) {
 	if !res.Status.Answered() && res.Status != sink.Unauthorized {
 		if !res.NotSent {
 			d.attempts = withAttempt(d.attempts, d.rules.attempt(&d.desired, d.now))
 		}
+		return
+	}
+	if res.Status == sink.Retry && d.rules.keepsPayloads(&d.desired) {
+		a := d.rules.attempt(&d.desired, d.now)
+		a.Deadline = d.now
+		d.attempts = withAttempt(d.attempts, a)
 		return
 	}
 	kept := make([]record.Attempt, 0, len(d.attempts))

@@ -89,8 +89,8 @@ func (b *books) old() {
 	switch b.s.Outcome {
 	case Acked, Unchanged, Accepted:
 		b.ack()
-		if d.rules.keepsPayloads(&d.desired) && st.Acked.Generation == d.desired.Generation {
-			kept := *st.Acked
+		if a := st.Acked; d.rules.keepsPayloads(&d.desired) && a != nil && a.Generation == d.desired.Generation && a.Hash == d.desired.Hash {
+			kept := *a
 			kept.Payload = d.desired.Payload
 			st.Acked = &kept
 		}
@@ -163,7 +163,7 @@ func (b *books) newest() {
 	case Unauthorized:
 		b.unanswered(record.ReasonUnauthorized)
 	case Suspect:
-		b.wait(record.Pending, record.ReasonPluginFault, d.reply.Message, 0)
+		b.suspected()
 	case PluginFault:
 		b.charge(record.ReasonPluginFault)
 	case NotConverged:
@@ -358,6 +358,17 @@ func (b *books) unanswered(reason record.Reason) {
 	st.Looks++
 	st.FailedAt = b.v.Now
 	b.wait(record.Pending, reason, b.d.reply.Message, delay)
+}
+
+// suspected: the fault was probably another call's. It goes on at once, and only
+// if that keeps happening with pauses.
+func (b *books) suspected() {
+	st, delay := b.st, time.Duration(0)
+	if st.Looks > 0 {
+		delay = b.d.rules.Backoff(st.Looks, b.v.Random)
+	}
+	st.Looks++
+	b.wait(record.Pending, record.ReasonPluginFault, b.d.reply.Message, delay)
 }
 
 // charge burns one attempt (R40, R41).

@@ -25,7 +25,7 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 
 // String returns the first 12 hexadecimal digits, enough to tell contents
 // apart in a log; Hex returns all 64.
-func (h Hash) String() string { return h.Hex()[:12] }
+func (h Hash) String() string { return hex.EncodeToString(h[:6]) }
 
 // Hex returns h as 64 hexadecimal digits, or "" for the zero Hash.
 func (h Hash) Hex() string {
