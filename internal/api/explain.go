@@ -175,7 +175,7 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 		case !s.Configured:
 			other = append(other, fmt.Sprintf("%s belong to sink %s, which is not in the configuration.", count(total(s), "resource"), s.Name))
 			continue
-		case breakerOpen(s) && s.LastErrorReason == record.ReasonUnauthorized:
+		case breakerOpen(s) && s.LastErrorStatus == "unauthorized":
 			urgent = append(urgent, fmt.Sprintf("Sink %s: the target refuses our credentials. %s", s.Name, next("It is probed", s.NextProbe, now)))
 		case breakerOpen(s):
 			urgent = append(urgent, fmt.Sprintf("Sink %s: the target does not answer. %s", s.Name, next("It is probed", s.NextProbe, now)))

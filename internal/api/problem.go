@@ -20,12 +20,12 @@ const (
 	CodeMethodNotAllowed Code = "method-not-allowed" // 405
 	CodeConflict         Code = "conflict"           // 409: ifGeneration does not match
 	CodeStale            Code = "stale"              // 409: overtaken by a newer change of its source
-	CodeNotDrifted       Code = "not-drifted"        // 409: nothing to accept or force
+	CodeNothingToDo      Code = "nothing-to-do"      // 409: an order that has no object, such as accepting drift where there is none
 	CodeWatchExpired     Code = "watch-expired"      // 410: list again
 	CodeTooLarge         Code = "too-large"          // 413
-	CodeMediaType        Code = "media-type"         // 415
 	CodeInternal         Code = "internal"           // 500
 	CodeClosed           Code = "closed"             // 503: the daemon is shutting down
+	CodeNotReady         Code = "not-ready"          // 503: of /readyz
 	CodeNoSpace          Code = "no-space"           // 507: the disk is nearly full
 )
 

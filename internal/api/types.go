@@ -185,12 +185,12 @@ type Sink struct {
 	Counts          map[record.Phase]int `json:"counts" doc:"Resources by phase; a phase without any may be absent."`
 	InFlight        int                  `json:"inFlight" doc:"Calls under way."`
 	Waiting         Waiting              `json:"waiting"`
-	Breaker         string               `json:"breaker" doc:"State of the circuit breaker: closed, open or probing."`
+	Breaker         string               `json:"breaker" doc:"State of the circuit breaker: closed, open or half-open (a probe is in flight)."`
 	NextProbe       time.Time            `json:"nextProbe,omitzero" doc:"When an open breaker lets a call through."`
 	PausedUntil     time.Time            `json:"pausedUntil,omitzero" doc:"The target asked for a pause (Retry-After)."`
 	OldestUnacked   time.Time            `json:"oldestUnacked,omitzero"`
 	LastError       string               `json:"lastError,omitempty"`
-	LastErrorReason record.Reason        `json:"lastErrorReason,omitempty"`
+	LastErrorStatus string               `json:"lastErrorStatus,omitempty" doc:"How that call ended: unreachable, unauthorized, …"`
 	LastErrorAt     time.Time            `json:"lastErrorAt,omitzero"`
 }
 
@@ -252,6 +252,5 @@ type Explanation struct {
 
 // Health answers /livez and /readyz.
 type Health struct {
-	Status string   `json:"status" enum:"ok,not-ready"`
-	Why    []string `json:"why,omitempty" doc:"What it is not ready for."`
+	Status string `json:"status" enum:"ok"`
 }

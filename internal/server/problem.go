@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/internal/api"
+)
+
+// kinds maps what the engine says to what the API says.
+var kinds = []struct {
+	err    error
+	status int
+	code   api.Code
+}{
+	{engine.ErrNotFound, http.StatusNotFound, api.CodeNotFound},
+	{engine.ErrUnknownSink, http.StatusNotFound, api.CodeUnknownSink},
+	{engine.ErrConflict, http.StatusConflict, api.CodeConflict},
+	{engine.ErrStale, http.StatusConflict, api.CodeStale},
+	{engine.ErrNothingToDo, http.StatusConflict, api.CodeNothingToDo},
+	{engine.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge},
+	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{engine.ErrNoSpace, http.StatusInsufficientStorage, api.CodeNoSpace},
+	{engine.ErrWatchExpired, http.StatusGone, api.CodeWatchExpired},
+	{engine.ErrClosed, http.StatusServiceUnavailable, api.CodeClosed},
+	{errStopping, http.StatusServiceUnavailable, api.CodeClosed},
+}
+
+// problem is err as the API says it. One that is none of the engine's own is
+// logged: it is the daemon's trouble, not the caller's.
+func (s *Server) problem(ctx context.Context, err error) *api.Problem {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	if ctx.Err() != nil { // the caller is gone, or the server stops
+		if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
+			err = cause
+		}
+	}
+	p = api.NewProblem(http.StatusInternalServerError, api.CodeInternal, err.Error(), "the daemon's log may say more")
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			p = api.NewProblem(k.status, k.code, err.Error(), "")
+			break
+		}
+	}
+	var e *engine.Error
+	if errors.As(err, &e) {
+		p.Hint = e.Hint
+		p.Detail = (&engine.Error{Op: e.Op, Key: e.Key, Err: e.Err}).Error()
+	}
+	switch p.Code {
+	case api.CodeUnknownSink:
+		if e != nil {
+			p.Hint = api.DidYouMean(e.Key.Sink, s.sinkNames())
+		}
+	case api.CodeConflict, api.CodeStale:
+		if e != nil {
+			p.Generation = &e.Generation
+		}
+	case api.CodeClosed:
+		p.Hint = "try again when it is back"
+	case api.CodeInternal:
+		if ctx.Err() == nil {
+			s.log.Error("a request failed", "error", err)
+		}
+	}
+	return p
+}
+
+func (s *Server) unknownSink(name string) *api.Problem {
+	return api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "there is no sink "+name, api.DidYouMean(name, s.sinkNames()))
+}
+
+func (s *Server) sinkNames() []string {
+	var names []string
+	for _, sink := range s.engine.Sinks() {
+		names = append(names, sink.Name)
+	}
+	return names
+}
+
+// writeProblem answers with p.
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(p) // the caller may be gone
+}
+
+// fromHuma turns the errors that huma finds in parameters into problems like
+// all others.
+func fromHuma(ctx huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := api.NewProblem(m.Status, api.CodeInvalid, m.Detail, "")
+	if m.Status >= http.StatusInternalServerError {
+		p.Code, p.Type = api.CodeInternal, api.ProblemTypeBase+string(api.CodeInternal)
+	}
+	var details []string
+	for _, e := range m.Errors {
+		details = append(details, strings.Replace(e.Location, ".", " parameter ", 1)+": "+e.Message)
+		if name, found := strings.CutPrefix(e.Location, "query."); found && e.Message == "unknown query parameter" {
+			var known []string
+			for _, q := range ctx.Operation().Parameters {
+				if q.In == "query" {
+					known = append(known, q.Name)
+				}
+			}
+			p.Hint = api.DidYouMean(name, known)
+		}
+	}
+	if len(details) > 0 {
+		p.Detail = strings.Join(details, "; ")
+	}
+	return p, nil
+}
