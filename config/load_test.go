@@ -194,6 +194,13 @@ func TestSinksInheritDefaults(t *testing.T) {
 	}
 }
 
+func TestAnInheritedBurstIsMootWithoutRate(t *testing.T) {
+	c := mustLoad(t, Options{File: write(t, "defaults: {rate: 5, burst: 10}\nsinks: {a: {plugin: http, rate: 0}}")})
+	if s := c.Sinks["a"]; s.Rate != 0 || s.Burst != 10 {
+		t.Errorf("rate = %v, burst = %v", s.Rate, s.Burst)
+	}
+}
+
 func TestPathsInTheFileStartAtItsFolder(t *testing.T) {
 	file := write(t, "store: {path: data}\nserver: {token_file: /abs/token}\n")
 	c := mustLoad(t, Options{File: file, Env: []string{"PAWL_WASM_CACHE_DIR=cache"}})
