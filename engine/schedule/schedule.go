@@ -33,8 +33,8 @@ func (c Class) String() string {
 // Options are those of a Schedule. The zero value works.
 type Options struct {
 	// MaxInFlight is how many resources may be in flight over all sinks. Defaults
-	// to no limit. Sinks take turns for what is free, so where it is set, slow sinks
-	// can't hold all of it only if their own limits together leave some.
+	// to no limit. Sinks take turns at what is free but keep what they hold, so a
+	// limit below those of a few sinks together lets targets that hang delay others.
 	MaxInFlight int
 }
 
