@@ -170,10 +170,13 @@ func (f *Failure) status() Status {
 	return StatusUnreachable
 }
 
-// asError finds out what err means to the engine. An error that says nothing
-// about itself is StatusRetry: the engine backs off and, after its attempts
-// ran out, shows the message.
-func asError(err error) *Error {
+// AsError finds out what an error of an adapter means to the engine. One that
+// says nothing about itself is StatusRetry: the engine backs off and shows the
+// message. A nil error is nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		if e.Status >= StatusOK && e.Status <= StatusUnreachable {
 			return e

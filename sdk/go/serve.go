@@ -98,7 +98,7 @@ func outcome(op Op, o Observation, err error) answer {
 			strconv.Itoa(len(o.AdapterState)) + " bytes of state, more than the " +
 			strconv.Itoa(MaxAdapterStateBytes) + " allowed"}}
 	case err != nil:
-		a.err = asError(err)
+		a.err = AsError(err)
 	case op == OpObserve && !o.Exists:
 		a.err = &Error{Status: StatusNotFound}
 	}
@@ -113,7 +113,7 @@ func (p *plugin) configure(ctx context.Context, input []byte) answer {
 	var done Configured
 	if a, ok := p.adapter.(Configurer); ok {
 		if done, err = a.Configure(ctx, c); err != nil {
-			e := asError(err)
+			e := AsError(err)
 			if e.Status == StatusRetry { // a plain error about the config: no later try will mend it
 				e = &Error{Status: StatusRejected, Message: e.Message}
 			}
@@ -157,7 +157,7 @@ func (p *plugin) applyBatch(ctx context.Context, input []byte) answer {
 	}
 	items, err := ad.ApplyBatch(ctx, rs)
 	if err != nil {
-		return whole(asError(err))
+		return whole(AsError(err))
 	}
 	if len(items) != len(rs) {
 		return whole(&Error{Status: StatusRetry, Message: "the adapter answered " +
