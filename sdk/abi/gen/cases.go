@@ -1,0 +1,121 @@
+package main
+
+// vector is one case. Either text (protobuf text format) is given, and the
+// bytes are what protobuf makes of it; or hex (spaces allowed), and the value
+// is what protobuf reads, or there is none because the bytes are invalid.
+type vector struct {
+	message string
+	name    string // of the file
+	about   string
+	text    string
+	hex     string
+	invalid string // reason, one of those in README.md
+	// ours: Pawl is stricter than protobuf, or means something else; protobuf is not asked.
+	ours bool
+}
+
+const hash32 = `"\000\001\002\003\004\005\006\007\010\011\012\013\014\015\016\017\020\021\022\023\024\025\026\027\030\031\032\033\034\035\036\377"`
+
+var vectors = []vector{
+	// What the host sends.
+	{message: "Configure", name: "empty", about: "all defaults: no bytes at all", text: ``},
+	{message: "Configure", name: "two-upstreams", about: "a usual configuration", text: `
+		sink: "web" config: "{\"path\":\"/objects/{key}\"}"
+		upstreams {name: "a" kind: "http" base_url: "https://a.example/base"}
+		upstreams {name: "b" kind: "kubernetes" base_url: "https://b.example"}`},
+	{message: "Request", name: "minimal", about: "a first delivery", text: `
+		sink: "web" key: "a" generation: 1 payload: "{}" conflict_policy: SOURCE_WINS timeout_ms: 30000`},
+	{message: "Request", name: "full", about: "every field that is in use", text: `
+		sink: "web" key: "team/ünï-🚀" generation: 18446744073709551615 payload: "{\"a\":1}"
+		content_hash: ` + hash32 + ` idempotency_key: "e-7-abcdef"
+		acked {generation: 6 content_hash: ` + hash32 + ` ref: "/team/x" as_found: "5f" uid: "u-1" cursor: "c"
+			adapter_state: "\000\377" payload: "{}" has_payload: true}
+		attempted {content_hash: ` + hash32 + `}
+		attempted {content_hash: "\001" payload: "x" has_payload: true}
+		conflict_policy: REPORT_ONLY mode: CREATE_ONLY force: true timeout_ms: 4294967295`},
+	{message: "Request", name: "acked-empty", about: "an embedded message that is there but empty differs from none", text: `key: "a" acked {}`},
+	{message: "Request", name: "attempt-empty-payload", about: "an empty payload that was kept", text: `key: "a" attempted {has_payload: true}`},
+	{message: "Request", name: "tombstone", about: "of a delete: no payload, no hash", text: `
+		sink: "web" key: "a" generation: 300 idempotency_key: "e-300-" conflict_policy: TARGET_WINS timeout_ms: 128`},
+	{message: "Request", name: "long-payload", about: "a length of two bytes", text: `key: "a" payload: "` + repeat("0123456789abcdef", 20) + `"`},
+	{message: "BatchRequest", name: "empty", about: "no items", text: ``},
+	{message: "BatchRequest", name: "two", about: "two items, the second of them empty", text: `items {key: "a" generation: 1} items {}`},
+	{message: "HTTPResponse", name: "ok", about: "an answer", text: `
+		status: 200 headers {name: "Content-Type" value: "application/json"} headers {name: "X-Empty"} body: "{}" trailers {name: "Grpc-Status" value: "0"}`},
+	{message: "HTTPResponse", name: "failure", about: "no answer", text: `failure: PROTOCOL failure_message: "connection reset" maybe_sent: true`},
+
+	// What the guest sends.
+	{message: "Result", name: "ok", about: "a bare OK", text: `status: OK`},
+	{message: "Result", name: "unreachable", about: "the last status", text: `status: UNREACHABLE message: "no answer"`},
+	{message: "Result", name: "retry-after", about: "for the whole target", text: `status: RETRY message: "busy" retry_after_ms: 86400000 retry_after_target: true`},
+	{message: "Result", name: "configured", about: "of configure: a target and a manifest that changed", text: `
+		status: OK observation {content: "\012\001m" has_content: true} target: "https://a.example"`},
+	{message: "Result", name: "observed", about: "every field of an observation", text: `
+		status: OK observation {exists: true ref: "/a" cid: "\"etag\"" as_found: "5f" match_desired: NO match_acked: YES match_attempted: NO
+			differing: "/spec/replicas" differing: "/" content: "{}" has_content: true at_unix_ms: 1764446147123
+			meta {key: "b" value: "2"} meta {key: "a" value: "1"} meta {key: "" value: ""}
+			cursor: "c" uid: "u" object: "o" adapter_state: "\001\002" ours: YES}`},
+	{message: "Result", name: "negative-time", about: "before 1970: a negative int64 takes ten bytes", text: `status: OK observation {exists: true at_unix_ms: -1}`},
+	{message: "Result", name: "empty-content", about: "content that was reported and is empty", text: `status: OK observation {exists: true has_content: true}`},
+	{message: "Result", name: "empty-path", about: "an empty element of a repeated field is written", text: `status: OK observation {exists: true differing: "" differing: "/a"}`},
+	{message: "BatchResult", name: "items", about: "one result each", text: `items {status: OK} items {status: REJECTED message: "no"}`},
+	{message: "BatchResult", name: "whole", about: "one for all", text: `whole {status: RETRY message: "busy"}`},
+	{message: "Manifest", name: "http", about: "a usual manifest; ops are packed", text: `
+		name: "http" version: "1.0.0" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE config_schema: "{}" payload_schema: "{}"
+		apply_confirms: true apply_idempotent: true finds_by_key: true reports_uid: true as_found_comparable: true
+		batch_max: 500 overlap: "key-prefix" upstream_kinds: "http" upstream_kinds: "kubernetes"`},
+	{message: "HTTPRequest", name: "get", about: "no body", text: `upstream: "a" method: "GET" path: "/objects/a?x=1"`},
+	{message: "HTTPRequest", name: "put", about: "headers, body, timeout", text: `
+		upstream: "a" method: "PUT" path: "/objects/a" headers {name: "Content-Type" value: "application/json"} headers {name: "X-Empty"}
+		body: "{}" has_body: true timeout_ms: 1500`},
+	{message: "HTTPRequest", name: "empty-body", about: "an empty body is not none", text: `upstream: "a" method: "POST" path: "/" has_body: true`},
+	{message: "Sleep", name: "second", about: "1000 ms", text: `ms: 1000`},
+
+	// Bytes that decode, but that no encoder of ours writes.
+	{message: "Request", name: "unknown-fields", about: "fields of the future, of each wire type, are skipped", hex: "12 01 61  a0 06 96 01  a9 06 0102030405060708  b2 06 03 787979  b5 06 01020304  18 07"},
+	{message: "Request", name: "out-of-order", about: "fields may come in any order", hex: "18 07  12 01 61  0a 03 776562"},
+	{message: "Request", name: "twice", about: "of a singular field that comes twice the last one counts", hex: "12 01 61  18 07  12 01 62  18 08"},
+	{message: "Request", name: "explicit-defaults", about: "defaults may be written", hex: "0a 00  12 01 61  18 00  22 00  50 00  58 00"},
+	{message: "Request", name: "long-varint", about: "a varint may have more bytes than it needs, up to ten", hex: "12 81 80 00 61  18 87 80 80 80 80 80 80 80 80 00"},
+	{message: "HTTPResponse", name: "unknown-fields", about: "inside of embedded messages too", hex: "08 c8 01  12 08 0a 01 61 98 06 01 12 00"},
+	{message: "Manifest", name: "unpacked-ops", about: "a repeated enum that is not packed is accepted", hex: "0a 01 6d  18 03  18 04  18 05"},
+	{message: "Manifest", name: "mixed-ops", about: "packed and unpacked parts add up", hex: "0a 01 6d  1a 02 03 04  18 05"},
+
+	// Bytes that must be refused.
+	{message: "Request", name: "truncated-tag", about: "the tag's second byte is missing", hex: "12 01 61  a0", invalid: "truncated"},
+	{message: "Request", name: "truncated-length", about: "a length is missing", hex: "12", invalid: "truncated"},
+	{message: "Request", name: "truncated-string", about: "fewer bytes than the length says", hex: "12 05 61 62", invalid: "truncated"},
+	{message: "Request", name: "truncated-varint", about: "a number without its last byte", hex: "18 80", invalid: "truncated"},
+	{message: "Request", name: "truncated-nested", about: "the embedded message ends within a field", hex: "3a 03 1a 05 61", invalid: "truncated"},
+	{message: "Request", name: "truncated-unknown", about: "an unknown field must be whole too", hex: "a9 06 01 02", invalid: "truncated"},
+	{message: "Request", name: "huge-length", about: "a length near 2⁶⁴ must not overflow", hex: "12 ff ff ff ff ff ff ff ff ff 01 61", invalid: "truncated"},
+	{message: "Request", name: "overlong-varint", about: "eleven bytes", hex: "18 80 80 80 80 80 80 80 80 80 80 00", invalid: "varint"},
+	{message: "Request", name: "overflowing-varint", about: "ten bytes, but more than 64 bits", hex: "18 ff ff ff ff ff ff ff ff ff 02", invalid: "varint"},
+	{message: "Request", name: "field-zero", about: "there is no field 0", hex: "00 01", invalid: "tag"},
+	{message: "Request", name: "field-too-large", about: "field numbers end at 2²⁹-1", hex: "80 80 80 80 10 01", invalid: "tag"},
+	{message: "Request", name: "wire-type-6", about: "there is no such wire type", hex: "0e 01", invalid: "tag"},
+	{message: "Request", name: "wire-type-7", about: "nor this one", hex: "a7 06 01", invalid: "tag"},
+	{message: "Request", name: "group", about: "groups are refused, unknown ones too", hex: "a3 06 a4 06", invalid: "group", ours: true},
+	{message: "Request", name: "end-group", about: "an end without a start", hex: "a4 06", invalid: "group"},
+	{message: "Request", name: "string-as-varint", about: "a known field of another wire type", hex: "10 01", invalid: "wire-type", ours: true},
+	{message: "Request", name: "varint-as-bytes", about: "a known field of another wire type", hex: "1a 01 07", invalid: "wire-type", ours: true},
+	{message: "Request", name: "varint-as-fixed", about: "a known field of another wire type", hex: "19 0102030405060708", invalid: "wire-type", ours: true},
+	{message: "Request", name: "bad-utf8", about: "strings are UTF-8", hex: "12 02 c3 28", invalid: "utf-8"},
+	{message: "Request", name: "surrogate", about: "half a surrogate pair is not UTF-8", hex: "12 03 ed a0 80", invalid: "utf-8"},
+	{message: "Request", name: "bad-utf8-nested", about: "in embedded messages too", hex: "3a 03 1a 01 ff", invalid: "utf-8"},
+	{message: "Request", name: "unknown-policy", about: "an enum value that nobody knows", hex: "12 01 61 48 04", invalid: "enum", ours: true},
+	{message: "Request", name: "negative-mode", about: "a negative enum", hex: "12 01 61 50 ff ff ff ff ff ff ff ff ff 01", invalid: "enum", ours: true},
+	{message: "Configure", name: "truncated-upstream", about: "the embedded message is cut", hex: "1a 04 0a 01 61", invalid: "truncated"},
+	{message: "BatchRequest", name: "bad-item", about: "one item spoils the batch", hex: "0a 03 12 01 61  0a 02 12 05", invalid: "truncated"},
+	{message: "HTTPResponse", name: "unknown-failure", about: "a failure that nobody knows", hex: "28 09", invalid: "enum", ours: true},
+	{message: "HTTPResponse", name: "header-bad-utf8", about: "a header is a string", hex: "12 03 12 01 ff", invalid: "utf-8"},
+	{message: "Result", name: "unknown-status", about: "a status that nobody knows", hex: "08 0b", invalid: "enum", ours: true},
+	{message: "Result", name: "bad-utf8-path", about: "paths are strings", hex: "08 01 2a 03 42 01 ff", invalid: "utf-8"},
+	{message: "Result", name: "bad-utf8-meta", about: "map entries are strings", hex: "08 01 2a 05 62 03 0a 01 ff", invalid: "utf-8"},
+	{message: "Result", name: "unknown-tri", about: "a tri that nobody knows", hex: "08 01 2a 02 28 03", invalid: "enum", ours: true},
+	{message: "Result", name: "truncated-observation", about: "the observation is cut", hex: "08 01 2a 04 08 01", invalid: "truncated"},
+	{message: "Manifest", name: "unknown-op", about: "an operation that nobody knows", hex: "1a 01 0a", invalid: "enum", ours: true},
+	{message: "BatchResult", name: "truncated", about: "an item is cut", hex: "0a 02 08", invalid: "truncated"},
+	{message: "HTTPRequest", name: "bad-utf8", about: "the path is a string", hex: "1a 01 ff", invalid: "utf-8"},
+	{message: "Sleep", name: "wire-type", about: "a known field of another wire type", hex: "0a 00", invalid: "wire-type", ours: true},
+}
