@@ -70,6 +70,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		{"AllowedPathPrefixes[0]", func(c *Config) { c.AllowedPathPrefixes = []string{"/a/../b"} }},
 		{"AllowedHeaders[0]", func(c *Config) { c.AllowedHeaders = []string{"Authorization"} }},
 		{"AllowedHeaders[0]", func(c *Config) { c.AllowedHeaders = []string{"impersonate-user"} }},
+		{"AllowedHeaders[0]", func(c *Config) { c.AllowedHeaders = []string{"Impersonate_User"} }},
 		{"AllowedHeaders[0]", func(c *Config) { c.AllowedHeaders = []string{"a b"} }},
 		{"AllowedHeaders[0]", func(c *Config) {
 			c.AllowedHeaders = []string{"k"}

@@ -43,6 +43,8 @@ func TestOnlyTheBaseURLItselfOpensReservedAddresses(t *testing.T) {
 		{"target.example", "ff02::1", false},
 		{"target.example", "255.255.255.255", false},
 		{"target.example", "100.100.100.200", false},
+		{"target.example", "::ffff:100.100.100.200", false},
+		{"127.0.0.1", "::ffff:127.0.0.1", true},
 		{"target.example", "168.63.129.16", false},
 		{"target.example", "fd00:ec2::254", false},
 		{"localhost", "127.0.0.1", true},

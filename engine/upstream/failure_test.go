@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // readRequest reads one request off a raw connection, with its body.
@@ -133,6 +136,38 @@ func TestAnAnswerBeyondTheLimitIsTooLarge(t *testing.T) {
 	}
 }
 
+func TestAnAnnouncementBeyondTheLimitIsNotWaitedFor(t *testing.T) {
+	base := rawServer(t, func(_ int, c net.Conn) {
+		if _, err := readRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}
+	})
+	r := get("/")
+	r.Timeout = 5 * time.Second
+	mustFail(t, open(t, base, func(c *Config) { c.ResponseMaxBytes = 10 }), r, FailTooLarge, true)
+}
+
+func TestMessagesQuoteNothingOfTheTarget(t *testing.T) {
+	err := errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP status code "` + canary + `"`)
+	if got := protocolMessage(err); got != "net/http: HTTP/1.x transport connection broken: malformed HTTP status code" {
+		t.Errorf("message %q", got)
+	}
+	sent := newToken(basicHeader("u")(canary), canary)
+	if got := redact("a "+canary+" b "+sent.value, []token{sent}); got != "a [redacted] b [redacted]" {
+		t.Errorf("redacted %q", got)
+	}
+}
+
+func TestABodyThatIsNotDeclaredIsNotSent(t *testing.T) {
+	u := open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if body := readAll(t, r.Body); body != "" {
+			t.Errorf("the target got %q", body)
+		}
+	}))
+	mustDo(t, u, &Request{Method: "PUT", Path: "/", Body: []byte("x")})
+}
+
 func TestALargeAnnouncementCostsNothingBeforeItComes(t *testing.T) {
 	body, err := readBody(strings.NewReader("x"), 1<<40, 1<<41)
 	if err != nil || cap(body) > firstReadBytes {
@@ -220,9 +255,26 @@ func TestCredentialsNeverShowInFailuresOrAnswers(t *testing.T) {
 	}
 }
 
-func TestAClosedUpstreamRefuses(t *testing.T) {
-	u := open(t, "http://127.0.0.1:1")
+func TestAClosedUpstreamRefusesAndKeepsNoConnection(t *testing.T) {
+	arrived, answer, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	base := rawServer(t, func(_ int, c net.Conn) {
+		serveFrames(c, func(f *http2.Framer, h *http2.MetaHeadersFrame) {
+			close(arrived)
+			<-answer
+			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: h.StreamID, BlockFragment: []byte{0x88}, EndStream: true, EndHeaders: true}) // :status 200
+		})
+		close(gone)
+	})
+	u := open(t, base, func(c *Config) { c.Protocol = ProtocolH2C })
+	done := make(chan *Failure)
+	go func() { _, f := u.Do(context.Background(), get("/")); done <- f }()
+	<-arrived
 	u.Close()
 	mustFail(t, u, get("/"), FailCancelled, false)
+	close(answer)
+	if f := <-done; f != nil {
+		t.Errorf("the request under way: %v", f)
+	}
+	<-gone
 	u.Close()
 }

@@ -71,6 +71,25 @@ func TestTheRateIsKeptWithBurstsOfASecond(t *testing.T) {
 	})
 }
 
+func TestWhoeverGetsNoTurnHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(Config{MaxConcurrent: 1, RatePerSecond: 1})
+		if err := g.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g.leave()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := g.enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("enter: %v", err)
+		}
+		if err := g.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g.leave()
+	})
+}
+
 func TestATurnBeyondTheDeadlineIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(0.1)

@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -87,8 +90,57 @@ func TestRedirectsEndAfterFive(t *testing.T) {
 }
 
 func TestAGetWithABodyIsNotRedirected(t *testing.T) {
-	u := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/to", http.StatusFound) }))
-	if res := mustDo(t, u, &Request{Method: "GET", Path: "/", Body: []byte("q"), HasBody: true}); res.Status != http.StatusFound {
-		t.Errorf("status %d", res.Status)
+	var seen atomic.Int32
+	u := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		http.Redirect(w, r, "/to", http.StatusFound)
+	}))
+	res := mustDo(t, u, &Request{Method: "GET", Path: "/", Body: []byte("q"), HasBody: true})
+	if res.Status != http.StatusFound || seen.Load() != 1 {
+		t.Errorf("status %d after %d requests", res.Status, seen.Load())
+	}
+}
+
+func TestRedirectsStayBelowTheBase(t *testing.T) {
+	p := newPlace(mustURL(t, "http://h/api"), nil)
+	for location, want := range map[string]bool{
+		"/api": true, "/api/": true, "/api/x": true, "/%61pi/x": true,
+		"/apix": false, "/": false, "": false, "/API/x": false, "/x/api": false,
+	} {
+		if _, ok := p.enter(mustURL(t, "http://h"+location)); ok != want {
+			t.Errorf("%q: %v, want %v", location, ok, want)
+		}
+	}
+}
+
+// What left on an earlier hop or connection stays sent, though the last
+// connection was refused.
+func TestWhatLeftEarlierStaysSent(t *testing.T) {
+	for name, second := range map[string]string{
+		"redirect": "HTTP/1.1 302 Found\r\nLocation: /to\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+		"repeat":   "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				br := bufio.NewReader(c)
+				_, _ = readRequest(br)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				_, _ = readRequest(br)
+				_ = l.Close()
+				_, _ = io.WriteString(c, second)
+			}()
+			u := open(t, "http://"+l.Addr().String())
+			mustDo(t, u, get("/"))
+			mustFail(t, u, get("/"), FailConnect, true)
+		})
 	}
 }

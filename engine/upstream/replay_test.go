@@ -146,30 +146,33 @@ func TestAFreshConnectionThatTookNothingIsCertainlyUnsent(t *testing.T) {
 
 // rawH2C serves HTTP/2 by frames: answer is called for every request's HEADERS.
 func rawH2C(t *testing.T, answer func(f *http2.Framer, h *http2.MetaHeadersFrame)) string {
-	return rawServer(t, func(_ int, c net.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+	return rawServer(t, func(_ int, c net.Conn) { serveFrames(c, answer) })
+}
+
+// serveFrames serves one connection until it ends.
+func serveFrames(c net.Conn, answer func(f *http2.Framer, h *http2.MetaHeadersFrame)) {
+	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_ = f.WriteSettings()
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
 			return
 		}
-		f := http2.NewFramer(c, c)
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		_ = f.WriteSettings()
-		for {
-			frame, err := f.ReadFrame()
-			if err != nil {
-				return
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = f.WriteSettingsAck()
 			}
-			switch frame := frame.(type) {
-			case *http2.SettingsFrame:
-				if !frame.IsAck() {
-					_ = f.WriteSettingsAck()
-				}
-			case *http2.PingFrame:
-				_ = f.WritePing(true, frame.Data)
-			case *http2.MetaHeadersFrame:
-				answer(f, frame)
-			}
+		case *http2.PingFrame:
+			_ = f.WritePing(true, frame.Data)
+		case *http2.MetaHeadersFrame:
+			answer(f, frame)
 		}
-	})
+	}
 }
 
 func TestAWrittenRequestIsNotReplayedOverHTTP2(t *testing.T) {

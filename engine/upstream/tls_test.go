@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -141,6 +142,20 @@ func TestAServerWithoutTLSOrHTTP2IsATLSFailure(t *testing.T) {
 	ca := writeFile(t, "ca.pem", a.pem)
 	mustFail(t, open(t, base, func(c *Config) { c.TLS.CAFile = ca; c.Protocol = ProtocolHTTP2 }), put("/", "x"), FailTLS, false)
 	mustDo(t, open(t, base, func(c *Config) { c.TLS.CAFile = ca }), put("/", "x"))
+
+	certPEM, keyPEM := a.leaf(t, "server.example")
+	pair, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noALPN := rawServer(t, func(_ int, c net.Conn) {
+		s := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}})
+		if r, err := readRequest(bufio.NewReader(s)); err == nil {
+			t.Errorf("the server got %s %s in a protocol that was not allowed", r.Method, r.RequestURI)
+		}
+	})
+	u := open(t, "https"+strings.TrimPrefix(noALPN, "http"), func(c *Config) { c.TLS.CAFile = ca; c.Protocol = ProtocolHTTP2 })
+	mustFail(t, u, put("/", "x"), FailTLS, false)
 }
 
 func TestClientCertificatesAndRootsFollowTheirFiles(t *testing.T) {
