@@ -43,6 +43,7 @@ type Config struct {
 type Server struct {
 	Listen          string        `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file or tls.client_ca_file."`
 	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer tokens that callers may send, one a line."`
+	Socket          string        `key:"socket" type:"path" doc:"Unix socket to listen on as well, for whom its file permissions let in."`
 	TLS             ServerTLS     `key:"tls" doc:"TLS of the API."`
 	MaxRequestBytes Bytes         `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
 	ShutdownGrace   time.Duration `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`

@@ -240,7 +240,7 @@ func TestVariablesAndFlagsAreChecked(t *testing.T) {
 		{"misspelt", "PAWL_SERVER_LISTN=x", "", "PAWL_SERVER_LISTN: this variable sets no key; did you mean PAWL_SERVER_LISTEN?"},
 		{"misspelt name", "PAWL_SINKS_WEEB_TIMEOUT=3s", "", "PAWL_SINKS_WEEB_TIMEOUT: this variable sets no key; did you mean PAWL_SINKS_WEB_TIMEOUT?"},
 		{"far from all", "PAWL_X=1", "", "PAWL_X: this variable sets no key; variables set keys of sinks, plugins and upstreams only if the file names them"},
-		{"a port that is no service's", "PAWL_SERVER_PORT=80", "", "PAWL_SERVER_PORT: this variable sets no key; did you mean PAWL_SERVER_LISTEN?"},
+		{"a port that is no service's", "PAWL_SERVER_PORT=80", "", "PAWL_SERVER_PORT: this variable sets no key; did you mean PAWL_SERVER_SOCKET?"},
 		{"bad value", "PAWL_SINKS_WEB_TIMEOUT=3", "", `PAWL_SINKS_WEB_TIMEOUT: sinks.web.timeout: "3" is no duration; it has no unit: did you mean 3s?`},
 		{"bad combination", "PAWL_SERVER_LISTEN=:80", "", "PAWL_SERVER_LISTEN: server.listen: :80 can be reached from other machines, and nothing says who may call; set server.token_file or server.tls.client_ca_file, or listen on 127.0.0.1"},
 		{"bad item", "PAWL_SINKS_WEB_UPSTREAMS=a,ab", "", `PAWL_SINKS_WEB_UPSTREAMS: sinks.web.upstreams: no upstream is called "ab"; did you mean a-b?`},
