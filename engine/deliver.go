@@ -16,11 +16,12 @@ import (
 
 // delivery is one resource's delivery under way.
 type delivery struct {
-	key    record.Key
-	target *target
-	core   *reconcile.Delivery
-	began  time.Time
-	failed time.Time // when the resource last failed before
+	key     record.Key
+	target  *target
+	core    *reconcile.Delivery
+	began   time.Time
+	failed  time.Time // when the resource last failed before
+	settled bool      // the schedule knows that it is done
 }
 
 // deliver brings one resource to its desired state, or one attempt nearer.
@@ -149,8 +150,10 @@ func (e *Engine) storeInterim(w *delivery) error {
 func (e *Engine) settle(w *delivery) {
 	now, core := time.Now(), w.core
 	e.mu.Lock()
+	e.settling++
 	verdict := e.sched.Done(w.key, now, schedule.Report{Answered: core.Answered(), Unanswered: core.Unanswered(), Failed: w.failed, Started: w.began})
 	v := reconcile.Verdict{Now: now, Charge: verdict.Charge, Random: e.random.Float64(), Contender: e.objects.claim(w.key, core.Object())}
+	w.settled = true
 	if core.Answered() {
 		e.sched.SetUnsure(w.key, false)
 	}
@@ -182,6 +185,7 @@ func (e *Engine) settle(w *delivery) {
 // delivered again.
 func (e *Engine) land(key record.Key, plan func(*flight)) {
 	e.mu.Lock()
+	e.settling--
 	fl := e.flights[key]
 	delete(e.flights, key)
 	plan(fl)
@@ -199,7 +203,9 @@ func (e *Engine) abort(w *delivery, err error) {
 			"hint", "if this goes on, stop the daemon and run `pawl store check`")
 	}
 	now := time.Now()
-	e.done(w.key, now)
+	if !w.settled {
+		e.done(w.key, now)
+	}
 	e.land(w.key, func(*flight) {
 		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
 			entry.At, entry.Class = now.Add(w.target.opts.RetryMax), schedule.Retry
@@ -211,6 +217,7 @@ func (e *Engine) abort(w *delivery, err error) {
 // done tells the schedule that a delivery ended without a call.
 func (e *Engine) done(key record.Key, now time.Time) {
 	e.mu.Lock()
+	e.settling++
 	e.sched.Done(key, now, schedule.Report{Started: now})
 	e.mu.Unlock()
 }

@@ -10,6 +10,11 @@ import (
 // so that commits are not held up by a flood of due work.
 const dispatchBurst = 128
 
+// maxSettling is how many deliveries may wait for their outcome to be stored.
+// Where sinks are faster than the store, it is the store that sets the pace, and
+// not memory that fills up.
+const maxSettling = 8192
+
 // dispatch starts deliveries as they become due, until the engine closes.
 func (e *Engine) dispatch() {
 	timer := time.NewTimer(0)
@@ -36,6 +41,9 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	for range dispatchBurst {
+		if e.settling >= maxSettling {
+			return false // a delivery that lands wakes the dispatcher
+		}
 		d, ok := e.sched.Next(now)
 		if !ok {
 			if wake, ok := e.sched.Wake(now); ok {

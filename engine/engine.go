@@ -36,14 +36,15 @@ type Engine struct {
 	fallen  *reconcile.Rules // of resources whose sink is not configured
 	opened  uint64           // the revision found at Open: what is older may have been sent by a predecessor
 
-	mu      sync.Mutex // guards what follows; held shortly, never over I/O
-	sched   *schedule.Schedule
-	random  *rand.Rand
-	flights map[record.Key]*flight
-	objects objects
-	changes ring
-	waiters map[record.Key][]*waiter
-	closed  bool
+	mu       sync.Mutex // guards what follows; held shortly, never over I/O
+	sched    *schedule.Schedule
+	random   *rand.Rand
+	flights  map[record.Key]*flight
+	settling int // flights whose outcome is being stored
+	objects  objects
+	changes  ring
+	waiters  map[record.Key][]*waiter
+	closed   bool
 
 	kick    chan struct{} // wakes the dispatcher
 	closing chan struct{}

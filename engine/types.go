@@ -170,7 +170,7 @@ type SinkStatus struct {
 	SuspendReason   record.Reason // why, when suspended
 	Counts          map[record.Phase]int
 	InFlight        int
-	Waiting         [3]int // due by class: fresh, retry, check
+	Waiting         [3]int // by class (fresh, retry, check), due now or later
 	Breaker         schedule.BreakerState
 	NextProbe       time.Time // zero unless the breaker is open
 	PausedUntil     time.Time // zero: not paused

@@ -204,7 +204,7 @@ func (b *books) acknowledged(reason record.Reason, message string, drifted recor
 	if first {
 		b.s.AckedAfter = max(b.v.Now.Sub(d.desired.WaitingSince), 1)
 	}
-	st.Attempts, st.Looks, st.NextAt, st.Delay = 0, 0, time.Time{}, 0
+	st.Attempts, st.Looks, st.NextAt, st.Delay, st.FailedAt = 0, 0, time.Time{}, 0, time.Time{}
 	st.LookedAt, st.DriftPaths = b.v.Now, nil
 	b.carriedOut()
 	if drifted == record.True {
