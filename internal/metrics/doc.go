@@ -1,0 +1,50 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawlsync/pawl/engine"
+)
+
+// Reference is docs/metrics.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+<!-- Generated from internal/metrics; write it anew with: go test ./internal/metrics -run Reference -update -->
+
+The daemon shows these at /metrics, beside those of the Go runtime (go_…) and of the process (process_…).
+No label holds a key, so that the number of series does not grow with the resources. Histograms have native
+buckets for a Prometheus that scrapes them, and classic ones for all others.
+
+`)
+	b.WriteString("## Counted as it happens\n\n")
+	rows(&b, reported())
+	b.WriteString("\n## Read at each scrape\n\n")
+	rows(&b, scraped())
+	b.WriteString("\n## Outcomes of a delivery\n\n")
+	for _, o := range engine.Outcomes() {
+		fmt.Fprintf(&b, "- `%s`\n", o)
+	}
+	b.WriteString(`
+## Worth an alert
+
+| alert | when |
+|---|---|
+| a target is behind | ` + "`pawl_oldest_unacked_age_seconds > 600`" + ` |
+| a target does not answer | ` + "`pawl_breaker_state{state=\"closed\"} == 0`" + ` for 5 minutes |
+| resources need somebody | ` + "`pawl_resources{phase=~\"Failed|Stalled\"} > 0`" + ` for 15 minutes |
+| the disk is nearly full | ` + "`pawl_store_refusing_puts == 1`" + `, and sooner ` + "`pawl_store_free_bytes < 2 * pawl_store_reserve_bytes`" + ` |
+| a plugin is broken | ` + "`rate(pawl_plugin_faults_total[10m]) > 0`" + ` |
+`)
+	return b.String()
+}
+
+func rows(b *strings.Builder, metrics []metric) {
+	b.WriteString("| name | type | labels | what |\n|---|---|---|---|\n")
+	for _, m := range metrics {
+		labels := strings.Join(m.labels, ", ")
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, labels, m.help)
+	}
+}

@@ -1,0 +1,197 @@
+package metrics
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/schedule"
+	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/api"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md anew")
+
+type figures struct {
+	sinks []engine.SinkStatus
+	stats engine.Stats
+}
+
+func (f *figures) Sinks() []engine.SinkStatus { return f.sinks }
+func (f *figures) Stats() engine.Stats        { return f.stats }
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// busy returns a registry that has seen something of everything.
+func busy(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	o := New(reg)
+	key := record.Key{Sink: "web", Name: "a/secret/key"}
+	o.PutDone("web", "accepted", true, 3*time.Millisecond)
+	o.PutDone("web", "invalid", false, time.Millisecond)
+	o.CallDone(key, "apply", sink.OK, time.Second)
+	o.DeliveryDone(key, engine.Outcomes()[0], time.Second)
+	o.AckDone(key, time.Minute)
+	o.BreakerMoved("web", true)
+	o.CommitDone(12, 3, time.Millisecond, nil)
+	o.CommitDone(1, 1, time.Millisecond, errors.New("disk"))
+	f := &figures{
+		sinks: []engine.SinkStatus{{
+			Name: "web", Configured: true, Counts: map[record.Phase]int{record.Pending: 4}, InFlight: 2, Waiting: [3]int{1, 2, 3},
+			Breaker: schedule.BreakerOpen, OldestUnacked: noon.Add(-time.Minute), PausedUntil: noon.Add(-time.Second),
+		}},
+		stats: engine.Stats{Store: outbox.Stats{Commits: 9, FreeBytes: 5, GarbageBytes: 6}},
+	}
+	c := NewCollector(f, func() []PluginStats { return []PluginStats{{"web", "http", 1, 2, 3, 4}} }, api.Version{Version: "1.0", Go: "go1.26"})
+	c.now = func() time.Time { return noon }
+	reg.MustRegister(c)
+	return reg
+}
+
+func TestTheReferenceIsWhatDocsHolds(t *testing.T) {
+	const path = "../../docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := os.ReadFile(path); string(got) != Reference() {
+		t.Error("docs/metrics.md is stale; write it anew with: go test ./internal/metrics -run Reference -update")
+	}
+}
+
+func TestEveryMetricOfTheReferenceIsShownAndNoOther(t *testing.T) {
+	families, err := busy(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "pawl_") {
+			got = append(got, fmt.Sprintf("%s %s", f.GetName(), strings.ToLower(f.GetType().String())))
+		}
+	}
+	for _, m := range append(reported(), scraped()...) {
+		want = append(want, m.name+" "+m.kind)
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("shown:\n%s\nin the reference:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestNamesUnitsAndHelpFollowPrometheusRules(t *testing.T) {
+	problems, err := testutil.GatherAndLint(busy(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "pawl_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestNoLabelHoldsAKey(t *testing.T) {
+	families, err := busy(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.Contains(f.String(), "secret") {
+			t.Errorf("%s shows a key", f.GetName())
+		}
+	}
+}
+
+func TestNamesThatAreNoSinksMakeNoSeries(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	o := New(reg)
+	for i := range 1000 {
+		o.PutDone(fmt.Sprintf("guess-%d", i), "invalid", false, 0)
+	}
+	o.PutDone("web", "accepted", false, 0)
+	o.PutDone("web", "invalid", false, 0)
+	want := `# HELP pawl_puts_total ` + strings.ReplaceAll(puts.help, `"`, `"`) + `
+# TYPE pawl_puts_total counter
+pawl_puts_total{outcome="accepted",sink="web"} 1
+pawl_puts_total{outcome="invalid",sink="other"} 1000
+pawl_puts_total{outcome="invalid",sink="web"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "pawl_puts_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAScrapeShowsWhatTheEngineSays(t *testing.T) {
+	reg := busy(t)
+	for _, c := range []struct{ name, lines string }{
+		{"pawl_breaker_state", `pawl_breaker_state{sink="web",state="closed"} 0
+pawl_breaker_state{sink="web",state="half-open"} 0
+pawl_breaker_state{sink="web",state="open"} 1`},
+		{"pawl_oldest_unacked_age_seconds", `pawl_oldest_unacked_age_seconds{sink="web"} 60`},
+		{"pawl_sink_pause_remaining_seconds", `pawl_sink_pause_remaining_seconds{sink="web"} 0`},
+		{"pawl_due_resources", `pawl_due_resources{class="check",sink="web"} 3
+pawl_due_resources{class="fresh",sink="web"} 1
+pawl_due_resources{class="retry",sink="web"} 2`},
+		{"pawl_plugin_faults_total", `pawl_plugin_faults_total{plugin="http",sink="web"} 3`},
+		{"pawl_store_commit_failures_total", `pawl_store_commit_failures_total 1`},
+		{"pawl_puts_coalesced_total", `pawl_puts_coalesced_total{sink="web"} 1`},
+	} {
+		m := find(t, c.name)
+		want := fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n%s\n", m.name, m.help, m.name, m.kind, c.lines)
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), c.name); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, _ := testutil.GatherAndCount(reg, "pawl_resources"); n != len(record.Phases()) {
+		t.Errorf("%d phases are shown; one that is at 0 must not vanish", n)
+	}
+}
+
+func find(t *testing.T, name string) metric {
+	t.Helper()
+	for _, m := range append(reported(), scraped()...) {
+		if m.name == name {
+			return m
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return metric{}
+}
+
+func TestDurationsHaveNativeAndClassicBuckets(t *testing.T) {
+	families, err := busy(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "pawl_put_duration_seconds" {
+			continue
+		}
+		h := f.GetMetric()[0].GetHistogram()
+		if h.Schema == nil || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) == 0 {
+			t.Errorf("got %v", h)
+		}
+	}
+}
+
+func TestWhatTheStoreDoesNotKnowIsAbsent(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, nil, api.Version{}))
+	if n, err := testutil.GatherAndCount(reg, "pawl_store_free_bytes", "pawl_store_garbage_bytes"); n != 0 || err != nil {
+		t.Errorf("%d series, %v", n, err)
+	}
+}

@@ -1,0 +1,112 @@
+// Package metrics shows a running engine to Prometheus: New is an
+// engine.Observer that counts what happens, NewCollector reads at each scrape
+// what is. docs/metrics.md is generated from the table of metrics.
+//
+// Labels are bounded: sinks, phases, outcomes, operations, statuses and plugins,
+// never a key.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/sink"
+)
+
+// Observer is an engine.Observer that counts.
+type Observer struct {
+	puts, coalesced, calls, deliveries, breaker, commitFailures *prometheus.CounterVec
+	put, call, delivery, ack, commit, changes                   *prometheus.HistogramVec
+
+	known sync.Map // names that are known to be a sink's
+}
+
+var _ engine.Observer = (*Observer)(nil)
+
+// otherSink stands for all names that callers gave and no sink has: each of
+// them would make a series that never goes.
+const otherSink = "other"
+
+// New registers the metrics of what happens, and those of the Go runtime and
+// the process, with reg, and returns the observer that feeds them. It panics, as
+// MustRegister does, if reg has them already.
+func New(reg prometheus.Registerer) *Observer {
+	quick := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
+	slow := prometheus.ExponentialBuckets(0.001, 4, 12)   // 1 ms to 70 min
+	o := &Observer{
+		puts: puts.counter(), coalesced: coalesced.counter(), calls: calls.counter(), deliveries: deliveries.counter(),
+		breaker: breakerMoves.counter(), commitFailures: commitFailures.counter(),
+		put: putSeconds.histogram(quick), call: callSeconds.histogram(quick), delivery: deliverySecs.histogram(quick),
+		ack: ackSeconds.histogram(slow), commit: commitSeconds.histogram(quick),
+		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
+	}
+	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.commitFailures,
+		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	o.commitFailures.WithLabelValues() // so that it is there, at 0, before the first
+	return o
+}
+
+// PutDone implements engine.Observer.
+func (o *Observer) PutDone(sinkName, outcome string, replaced bool, took time.Duration) {
+	sinkName = o.sinkLabel(sinkName, outcome)
+	o.puts.WithLabelValues(sinkName, outcome).Inc()
+	o.put.WithLabelValues(sinkName).Observe(took.Seconds())
+	if replaced {
+		o.coalesced.WithLabelValues(sinkName).Inc()
+	}
+}
+
+// sinkLabel is name if some answer has proved that it is a sink's.
+func (o *Observer) sinkLabel(name, outcome string) string {
+	if _, ok := o.known.Load(name); ok {
+		return name
+	}
+	switch outcome {
+	case "accepted", "unchanged":
+		o.known.Store(name, true)
+		return name
+	}
+	return otherSink
+}
+
+// CallDone implements engine.Observer.
+func (o *Observer) CallDone(key record.Key, op string, status sink.Status, took time.Duration) {
+	o.calls.WithLabelValues(key.Sink, op, status.String()).Inc()
+	o.call.WithLabelValues(key.Sink, op).Observe(took.Seconds())
+}
+
+// DeliveryDone implements engine.Observer.
+func (o *Observer) DeliveryDone(key record.Key, outcome engine.Outcome, took time.Duration) {
+	o.deliveries.WithLabelValues(key.Sink, string(outcome)).Inc()
+	o.delivery.WithLabelValues(key.Sink).Observe(took.Seconds())
+}
+
+// AckDone implements engine.Observer.
+func (o *Observer) AckDone(key record.Key, took time.Duration) {
+	o.ack.WithLabelValues(key.Sink).Observe(took.Seconds())
+}
+
+// BreakerMoved implements engine.Observer.
+func (o *Observer) BreakerMoved(sinkName string, open bool) {
+	to := "closed"
+	if open {
+		to = "open"
+	}
+	o.breaker.WithLabelValues(sinkName, to).Inc()
+}
+
+// CommitDone implements engine.Observer.
+func (o *Observer) CommitDone(changes, _ int, took time.Duration, err error) {
+	if err != nil {
+		o.commitFailures.WithLabelValues().Inc()
+		return
+	}
+	o.commit.WithLabelValues().Observe(took.Seconds())
+	o.changes.WithLabelValues().Observe(float64(changes))
+}

@@ -1,0 +1,108 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metric describes one metric; from it come its registration and its row in
+// docs/metrics.md.
+type metric struct {
+	name   string
+	kind   string // counter, gauge or histogram
+	help   string
+	labels []string
+}
+
+// The kinds.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// What the engine reports while it works.
+var (
+	puts           = metric{"pawl_puts_total", counter, "Puts and Deletes, by how they were answered. Those for names that are no sink's count for the sink \"other\".", []string{"sink", "outcome"}}
+	coalesced      = metric{"pawl_puts_coalesced_total", counter, "Puts and Deletes that replaced older work, which is never delivered.", []string{"sink"}}
+	putSeconds     = metric{"pawl_put_duration_seconds", histogram, "Time until a Put or Delete was durable, or refused.", []string{"sink"}}
+	calls          = metric{"pawl_calls_total", counter, "Calls to sinks, by operation and how they ended.", []string{"sink", "op", "status"}}
+	callSeconds    = metric{"pawl_call_duration_seconds", histogram, "Time that calls to sinks took.", []string{"sink", "op"}}
+	deliveries     = metric{"pawl_deliveries_total", counter, "Deliveries, each counted once by its outcome.", []string{"sink", "outcome"}}
+	deliverySecs   = metric{"pawl_delivery_duration_seconds", histogram, "Time that deliveries took, all their calls together.", []string{"sink"}}
+	ackSeconds     = metric{"pawl_ack_duration_seconds", histogram, "Time from a Put to the acknowledgement of its generation by the target.", []string{"sink"}}
+	breakerMoves   = metric{"pawl_breaker_transitions_total", counter, "Times that a sink's circuit breaker opened or closed.", []string{"sink", "to"}}
+	commitSeconds  = metric{"pawl_store_commit_duration_seconds", histogram, "Time that transactions of the store took, fsync included.", nil}
+	commitChanges  = metric{"pawl_store_commit_changes", histogram, "Changes that shared one transaction of the store.", nil}
+	commitFailures = metric{"pawl_store_commit_failures_total", counter, "Transactions of the store that failed.", nil}
+)
+
+// What is read at each scrape.
+var (
+	buildInfo      = metric{"pawl_build_info", gauge, "Always 1; its labels say what is running.", []string{"version", "commit", "goversion"}}
+	resources      = metric{"pawl_resources", gauge, "Resources, by sink and phase; all but Acked, Failed and Obsolete are the outbox's depth.", []string{"sink", "phase"}}
+	oldestUnacked  = metric{"pawl_oldest_unacked_age_seconds", gauge, "Age of the oldest change that its target has not acknowledged; 0: there is none.", []string{"sink"}}
+	due            = metric{"pawl_due_resources", gauge, "Resources that are due and wait for their turn, by class: fresh, retry, or check for drift.", []string{"sink", "class"}}
+	inFlight       = metric{"pawl_calls_in_flight", gauge, "Deliveries under way.", []string{"sink"}}
+	breakerState   = metric{"pawl_breaker_state", gauge, "1 for the state that the sink's circuit breaker is in.", []string{"sink", "state"}}
+	suspended      = metric{"pawl_sink_suspended", gauge, "1 while a sink's calls are held.", []string{"sink"}}
+	pausedSeconds  = metric{"pawl_sink_pause_remaining_seconds", gauge, "How long the target still asked us to pause (Retry-After).", []string{"sink"}}
+	configured     = metric{"pawl_sink_configured", gauge, "0 for a sink that left the configuration and has resources still.", []string{"sink"}}
+	instances      = metric{"pawl_plugin_instances", gauge, "Plugin instances.", []string{"sink", "plugin"}}
+	pluginInFlight = metric{"pawl_plugin_calls_in_flight", gauge, "Calls that a plugin's instances hold.", []string{"sink", "plugin"}}
+	pluginFaults   = metric{"pawl_plugin_faults_total", counter, "Faults of a plugin: traps, limits exceeded, malformed answers.", []string{"sink", "plugin"}}
+	pluginMemory   = metric{"pawl_plugin_memory_bytes", gauge, "Memory of a plugin's instances.", []string{"sink", "plugin"}}
+	stored         = metric{"pawl_stored_resources", gauge, "Resources in the store, those included of which only the source's order is remembered.", nil}
+	scheduleBytes  = metric{"pawl_schedule_memory_bytes", gauge, "Memory of the schedule.", nil}
+	watchers       = metric{"pawl_watchers", gauge, "Watches under way.", nil}
+	waiters        = metric{"pawl_waiters", gauge, "Waits for an acknowledgement under way.", nil}
+	storeCommits   = metric{"pawl_store_commits_total", counter, "Transactions of the store.", nil}
+	storeChanges   = metric{"pawl_store_changes_total", counter, "Changes handed to the store, before those of one key in one transaction are merged.", nil}
+	storeRecords   = metric{"pawl_store_records_written_total", counter, "Records written, after merging.", nil}
+	storeWritten   = metric{"pawl_store_written_bytes_total", counter, "Bytes of records handed to the store.", nil}
+	storeWaiting   = metric{"pawl_store_waiting_changes", gauge, "Changes that wait for their transaction.", nil}
+	storeRevision  = metric{"pawl_store_revision", gauge, "Newest durable revision.", nil}
+	storeSize      = metric{"pawl_store_size_bytes", gauge, "Size of the store on disk.", nil}
+	storeFree      = metric{"pawl_store_free_bytes", gauge, "Free space on the store's file system; absent where unknown.", nil}
+	storeReserve   = metric{"pawl_store_reserve_bytes", gauge, "Free space below which Puts are refused.", nil}
+	storeGarbage   = metric{"pawl_store_garbage_bytes", gauge, "What compaction could free, an estimate; absent where unknown.", nil}
+	storeRefusing  = metric{"pawl_store_refusing_puts", gauge, "1 while Puts are refused because the disk is nearly full.", nil}
+	compactions    = metric{"pawl_store_compactions_total", counter, "Runs of the store's own compaction.", nil}
+)
+
+func reported() []metric {
+	return []metric{
+		puts, coalesced, putSeconds, calls, callSeconds, deliveries, deliverySecs, ackSeconds,
+		breakerMoves, commitSeconds, commitChanges, commitFailures,
+	}
+}
+
+func scraped() []metric {
+	return []metric{
+		buildInfo, resources, oldestUnacked, due, inFlight, breakerState, suspended, pausedSeconds, configured,
+		instances, pluginInFlight, pluginFaults, pluginMemory, stored, scheduleBytes, watchers, waiters,
+		storeCommits, storeChanges, storeRecords, storeWritten, storeWaiting, storeRevision,
+		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, compactions,
+	}
+}
+
+func (m metric) counter() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name, Help: m.help}, m.labels)
+}
+
+// histogram has native buckets, 10% apart, for those who scrape protobuf, and
+// the classic ones given for all others.
+func (m metric) histogram(buckets []float64) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: m.name, Help: m.help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
+	}, m.labels)
+}
+
+func (m metric) desc() *prometheus.Desc {
+	return prometheus.NewDesc(m.name, m.help, m.labels, nil)
+}
+
+func (m metric) valueType() prometheus.ValueType {
+	if m.kind == counter {
+		return prometheus.CounterValue
+	}
+	return prometheus.GaugeValue
+}
