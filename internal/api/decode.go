@@ -2,11 +2,13 @@ package api
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -44,7 +46,8 @@ func (b *BatchLine) putFields() fields {
 	return fields{
 		"payload": &p.Payload, "payloadBase64": &p.PayloadBase64,
 		"conflictPolicy": &p.Conflict, "deletionPolicy": &p.Deletion,
-		"suspend": &p.Suspend, "owner": &p.Owner, "order": &p.Order, "ifGeneration": &p.IfGeneration,
+		"suspend": &p.Suspend, "owner": &p.Owner, "ifGeneration": &p.IfGeneration,
+		"order": func() fields { p.Order = &Order{}; return p.Order.fields() },
 	}
 }
 
@@ -60,112 +63,135 @@ func (p *PutRequest) complete() error {
 	return nil
 }
 
-// UnmarshalJSON reads an order as strictly as the body around it.
-func (o *Order) UnmarshalJSON(data []byte) error {
-	return decode(data, fields{"source": &o.Source, "epoch": &o.Epoch, "number": &o.Number, "partial": &o.Partial})
+func (o *Order) fields() fields {
+	return fields{"source": &o.Source, "epoch": &o.Epoch, "number": &o.Number, "partial": &o.Partial}
 }
 
 // fields maps the name of each field that an object may have to where its
-// value goes. encoding/json alone would ignore case and take the last of two
-// fields of one name, so that a slip of the pen goes unnoticed.
+// value goes: a pointer, or a func() fields for an object within. encoding/json
+// alone would ignore case and take the last of two fields of one name, so that
+// a slip of the pen goes unnoticed.
 type fields map[string]any
 
-func decode(data []byte, into fields) error {
-	d := json.NewDecoder(bytes.NewReader(data))
+func decode(body []byte, into fields) error {
+	d := decoder{whole: body}
+	end, err := d.object(0, into)
+	if err != nil {
+		return err
+	}
+	if rest := bytes.TrimLeft(body[end:], " \t\r\n"); len(rest) > 0 {
+		return d.wrong(len(body)-len(rest), "something follows the JSON object", "send one object, and nothing after it")
+	}
+	return nil
+}
+
+// decoder reads objects out of a body and knows where in it everything is.
+type decoder struct{ whole []byte }
+
+// object reads the object that starts at offset start and returns where it ends.
+func (w decoder) object(start int, into fields) (end int, err error) {
+	d := json.NewDecoder(bytes.NewReader(w.whole[start:]))
+	offset := func() int { return start + int(d.InputOffset()) }
 	if t, err := d.Token(); err != nil {
-		return syntaxProblem(data, d, err)
+		return 0, w.syntax(offset(), err)
 	} else if t != json.Delim('{') {
-		return badRequest(data, 0, "the body is no JSON object", `it starts with "{"`)
+		return 0, w.wrong(start, "this is no JSON object", `it starts with "{"`)
 	}
 	seen := map[string]bool{}
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return syntaxProblem(data, d, err)
+			return 0, w.syntax(offset(), err)
 		}
 		name := t.(string) // the decoder takes nothing else for a field's name
-		at := int(d.InputOffset()) - 1
 		dst, known := into[name]
 		switch {
 		case !known:
-			return badRequest(data, at, fmt.Sprintf("unknown field %q", clip(name)), DidYouMean(name, slices.Collect(maps.Keys(into))))
+			return 0, w.wrong(offset()-1, fmt.Sprintf("unknown field %q", clip(name)), DidYouMean(name, slices.Collect(maps.Keys(into))))
 		case seen[name]:
-			return badRequest(data, at, fmt.Sprintf("the field %q is given twice", name), "keep one of them")
+			return 0, w.wrong(offset()-1, fmt.Sprintf("the field %q is given twice", name), "keep one of them")
 		}
 		seen[name] = true
-		if err := d.Decode(dst); err != nil {
-			return valueProblem(data, d, name, err)
+		if err := w.value(d, offset, name, dst); err != nil {
+			return 0, err
 		}
 	}
 	if _, err := d.Token(); err != nil { // the closing brace
-		return syntaxProblem(data, d, err)
+		return 0, w.syntax(offset(), err)
 	}
-	at := int(d.InputOffset())
-	if rest := bytes.TrimLeft(data[at:], " \t\r\n"); len(rest) > 0 {
-		return badRequest(data, len(data)-len(rest), "something follows the JSON object", "send one object, and nothing after it")
-	}
-	return nil
+	return offset(), nil
 }
 
-func valueProblem(data []byte, d *json.Decoder, name string, err error) error {
-	var inner *Problem // of an object within
-	var wrong *json.UnmarshalTypeError
-	at := int(d.InputOffset())
+// value reads the next value of d into dst.
+func (w decoder) value(d *json.Decoder, offset func() int, name string, dst any) error {
+	if within, ok := dst.(func() fields); ok {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return w.syntax(offset(), err)
+		}
+		_, err := w.object(offset()-len(raw), within())
+		return err
+	}
+	err := d.Decode(dst)
+	var mistyped *json.UnmarshalTypeError
+	var corrupt base64.CorruptInputError
 	switch {
-	case errors.As(err, &inner):
-		p := *inner
-		p.Detail = name + ": " + inner.Detail
-		p.Line, p.Column = position(data, at-1)
-		return &p
-	case errors.As(err, &wrong):
-		return badRequest(data, at-1, fmt.Sprintf("%s can't be %s", name, withArticle(wrong.Value)), "it is "+kindOf(wrong.Type.String()))
-	case strings.Contains(err.Error(), "base64"):
-		return badRequest(data, at-1, name+" is no base64", "use the standard alphabet, with padding")
+	case err == nil:
+		return nil
+	case errors.As(err, &mistyped):
+		return w.wrong(offset()-1, fmt.Sprintf("%s can't be %s", name, described(mistyped.Value)), "it is "+kindOf(mistyped.Type))
+	case errors.As(err, &corrupt):
+		return w.wrong(offset()-1, name+" is no base64", "use the standard alphabet, with padding")
 	}
-	return syntaxProblem(data, d, err)
+	return w.syntax(offset(), err)
 }
 
-func kindOf(goType string) string {
-	switch goType {
-	case "string", "record.ConflictPolicy", "record.DeletionPolicy", "[]uint8":
-		return "a string"
-	case "bool":
+// kindOf names what a field takes.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
 		return "true or false"
-	case "uint64":
+	case reflect.Uint64:
 		return "a whole number, 0 or more"
 	}
-	return "an object"
+	return "a string"
 }
 
-func withArticle(what string) string {
-	if strings.HasPrefix(what, "a") || strings.HasPrefix(what, "o") {
-		return "an " + what
+// described makes words of what encoding/json says of a value: "string",
+// "array", "number -1".
+func described(value string) string {
+	if number, ok := strings.CutPrefix(value, "number "); ok {
+		return number
 	}
-	return "a " + what
+	if strings.HasPrefix(value, "a") || strings.HasPrefix(value, "o") {
+		return "an " + value
+	}
+	return "a " + value
 }
 
-func syntaxProblem(data []byte, d *json.Decoder, err error) error {
-	// The decoder counts offsets from where its last token ended; a second
-	// look at the whole gives the true one.
+func (w decoder) syntax(at int, err error) error {
+	// The decoder counts from where its last token ended; a second look at the
+	// whole gives the true offset.
 	var whole json.RawMessage
 	var syntax *json.SyntaxError
-	if again := json.Unmarshal(data, &whole); again != nil {
+	if again := json.Unmarshal(w.whole, &whole); again != nil {
 		err = again
 	}
 	switch {
-	case len(bytes.TrimSpace(data)) == 0:
+	case len(bytes.TrimSpace(w.whole)) == 0:
 		return NewProblem(http.StatusBadRequest, CodeBadRequest, "the body is empty", `send {"payload": …}`)
-	case errors.As(err, &syntax) && int(syntax.Offset) >= len(data) && strings.Contains(syntax.Error(), "unexpected end"):
-		return badRequest(data, len(data), "the JSON ends too early", "something is not closed, or was cut off")
+	case errors.As(err, &syntax) && strings.Contains(syntax.Error(), "unexpected end"):
+		return w.wrong(len(w.whole), "the JSON ends too early", "something is not closed, or was cut off")
 	case errors.As(err, &syntax):
-		return badRequest(data, int(syntax.Offset)-1, "the body is not JSON: "+syntax.Error(), "")
+		at = int(syntax.Offset) - 1
 	}
-	return badRequest(data, int(d.InputOffset()), "the body is not JSON: "+err.Error(), "")
+	return w.wrong(at, "this is not JSON: "+err.Error(), "")
 }
 
-func badRequest(data []byte, at int, detail, hint string) *Problem {
+// wrong says what is wrong at an offset of the body.
+func (w decoder) wrong(at int, detail, hint string) *Problem {
 	p := NewProblem(http.StatusBadRequest, CodeBadRequest, detail, hint)
-	p.Line, p.Column = position(data, at)
+	p.Line, p.Column = position(w.whole, at)
 	p.Detail = fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, detail)
 	return p
 }

@@ -149,7 +149,7 @@ func TestWrongInputSaysWhatIsWrongAndWhere(t *testing.T) {
 		code                     api.Code
 		says                     string // in detail or hint
 	}{
-		{"no JSON", "PUT", one, "{\n  \"payload\": {\"a\": }\n}", 400, api.CodeBadRequest, "line 2, column 20: the body is not JSON: invalid character '}'"},
+		{"no JSON", "PUT", one, "{\n  \"payload\": {\"a\": }\n}", 400, api.CodeBadRequest, "line 2, column 20: this is not JSON: invalid character '}'"},
 		{"cut off", "PUT", one, `{"payload": {"a": 1}`, 400, api.CodeBadRequest, "ends too early"},
 		{"empty", "PUT", one, "", 400, api.CodeBadRequest, "the body is empty"},
 		{"no object", "PUT", one, `[1]`, 400, api.CodeBadRequest, "no JSON object"},

@@ -67,7 +67,7 @@ func TestABadLineSpoilsOnlyItself(t *testing.T) {
 		says string
 	}{
 		{1, "", ""},
-		{2, api.CodeBadRequest, "line 2, column 35: the body is not JSON"},
+		{2, api.CodeBadRequest, "line 2, column 35: this is not JSON"},
 		{4, api.CodeBadRequest, `did you mean "owner"?`},
 		{5, api.CodeUnknownSink, `did you mean "web"?`},
 		{6, api.CodeConflict, "get it again"},

@@ -1,0 +1,215 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+func TestAPayloadKeepsItsBytes(t *testing.T) {
+	for _, payload := range []string{
+		`null`, `"text"`, `1.50e+400`, `12345678901234567890`, `{ "b":1,  "a":2 , "a":3}`, "[\n\t1\n]", `"<é\u0000>"`,
+	} {
+		var p PutRequest
+		if err := p.Decode([]byte(`{"payload":` + payload + `}`)); err != nil {
+			t.Errorf("%s: %v", payload, err)
+		}
+		if string(p.Bytes()) != payload {
+			t.Errorf("got %q, want %q", p.Bytes(), payload)
+		}
+	}
+}
+
+func TestAWrongBodySaysWhatAndWhere(t *testing.T) {
+	for _, c := range []struct {
+		body         string
+		line, column int
+		says         string
+	}{
+		{"{\n\"payload\": {\"a\": 01}\n}", 2, 19, "invalid character '1'"},
+		{`{"payload": tru}`, 1, 16, "invalid character '}'"},
+		{`{"payload": 1`, 1, 14, "ends too early"},
+		{`{"payload"`, 1, 11, "ends too early"},
+		{`{"payload": 1,}`, 1, 15, "invalid character '}'"},
+		{`{"payload": 1 "owner": 2}`, 1, 15, "invalid character '\"'"},
+		{`{payload: 1}`, 1, 2, "invalid character 'p'"},
+		{`"text"`, 1, 1, "no JSON object"},
+		{`{"Payload": 1}`, 1, 10, `did you mean "payload"?`},
+		{`{"payload": 1, "owner": "a", "owner": "b"}`, 1, 36, "given twice"},
+		{`{"payload": 1, "owner": 7}`, 1, 25, "owner can't be a number; it is a string"},
+		{`{"payload": 1, "suspend": null, "order": []}`, 1, 42, "no JSON object"},
+		{`{"payload": 1, "order": {"number": -1}}`, 1, 37, "number can't be -1; it is a whole number, 0 or more"},
+		{"{\"payload\": 1, \"order\": {\n\"sourc\": 1}}", 2, 7, `did you mean "source"?`},
+		{`{"payload": 1, "order": null}`, 1, 25, "no JSON object"},
+		{`{"payload": 1, "order": {"source": }}`, 1, 36, "invalid character '}'"},
+		{`{"payload": 1}, {}`, 1, 15, "something follows"},
+	} {
+		var p PutRequest
+		var problem *Problem
+		err := p.Decode([]byte(c.body))
+		if !errors.As(err, &problem) {
+			t.Errorf("%s: %v is no Problem", c.body, err)
+			continue
+		}
+		if problem.Line != c.line || problem.Column != c.column || !strings.Contains(problem.Error(), c.says) {
+			t.Errorf("%s\n got %d:%d %q\nwant %d:%d %q", c.body, problem.Line, problem.Column, problem, c.line, c.column, c.says)
+		}
+	}
+}
+
+func FuzzDecodeNeverPanicsAndTakesOnlyJSON(f *testing.F) {
+	f.Add([]byte(`{"sink":"a","key":"b","payload":{"a":[1,"x"]},"order":{"source":"s","number":1}}`))
+	f.Add([]byte(`{"sink":"a","key":"b","payloadBase64":"AA=="`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var b BatchLine
+		if err := b.Decode(line); err == nil && !json.Valid(line) {
+			t.Errorf("took %q", line)
+		} else if err != nil && CodeOf(err) == "" {
+			t.Errorf("%v is no Problem", err)
+		}
+	})
+}
+
+func TestAMaskHidesWhatItsPathsLeadTo(t *testing.T) {
+	for _, c := range []struct {
+		pointers, payload, want string
+	}{
+		{"/a", `{"a":1,"b":2}`, `{"a":"***","b":2}`},
+		{"/a", `{"b":{"a":1}}`, `{"b":{"a":1}}`},
+		{"/a/b", `{"a":{"b":[1],"c":1.0}}`, `{"a":{"b":"***","c":1.0}}`},
+		{"/a/b", `{"a":5}`, `{"a":5}`},
+		{"/1", `[1,2,3]`, `[1,"***",3]`},
+		{"/*/k", `[{"k":1},{"k":2,"l":3},4]`, `[{"k":"***"},{"k":"***","l":3},4]`},
+		{"/a~1b /c~0d", `{"a/b":1,"c~d":2}`, `{"a/b":"***","c~d":"***"}`},
+		{"/a", `{"\u0061":1,"a":2}`, `{"a":"***","a":"***"}`}, // neither an escape nor a second one leaks
+		{"/a /a/b", `{"a":{"b":1}}`, `{"a":"***"}`},
+		{"/", `{"":1}`, `{"":"***"}`},
+		{"/a", `"text"`, `"text"`},
+	} {
+		m, err := NewMask(strings.Fields(c.pointers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Resource
+		m.Show(&r, []byte(c.payload))
+		if string(r.Payload) != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.pointers, c.payload, r.Payload, c.want)
+		}
+	}
+}
+
+func TestAPayloadThatCantBeSearchedIsHiddenWhole(t *testing.T) {
+	mask, _ := NewMask([]string{"/a"})
+	for _, payload := range []string{"no json", `{"a":"secret"`, "{\"a\":\"\xff\"}"} {
+		var r Resource
+		mask.Show(&r, []byte(payload))
+		if r.Payload != nil || r.PayloadBase64 != nil || !r.PayloadHidden {
+			t.Errorf("%q is shown: %+v", payload, r)
+		}
+	}
+}
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func TestExplainSaysWhyAndWhatNext(t *testing.T) {
+	put := noon.Add(-90 * time.Second)
+	base := func(st Status) Resource {
+		st.Generation = 7
+		return Resource{Sink: "web", Key: "a", Generation: 7, PutAt: put, Owner: "git", Status: st}
+	}
+	closed := Sink{Name: "web", Configured: true, Breaker: "closed", Waiting: Waiting{Fresh: 3}}
+	open := closed
+	open.Breaker, open.NextProbe, open.LastError = "open", noon.Add(3*time.Second), "connection refused"
+	held := closed
+	held.Suspended, held.SuspendReason = true, record.ReasonRestored
+	suspended := base(Status{Phase: record.Pending, Suspended: true})
+	tombstone := base(Status{Phase: record.Deleting, NextAt: noon.Add(5 * time.Second), Acked: &Acked{Generation: 5, At: noon.Add(-3 * time.Hour)}})
+	tombstone.Tombstone = true
+	for _, c := range []struct {
+		name string
+		r    Resource
+		s    Sink
+		want string
+	}{
+		{"fresh", base(Status{Phase: record.Pending}), closed,
+			"web/a is to have generation 7, put 1m30s ago by git. It waits for its first delivery, with 2 others of its sink. The target never confirmed a generation of it."},
+		{"retried", base(Status{Phase: record.Pending, Reason: record.ReasonRetryable, Message: "503 Service Unavailable", Attempts: 2, NextAt: noon.Add(4 * time.Second)}), closed,
+			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet (2 attempts failed): Retryable, 503 Service Unavailable. It is tried again in 4s. The target never confirmed a generation of it."},
+		{"behind a breaker", base(Status{Phase: record.Pending, Reason: record.ReasonUnreachable, NextAt: noon}), open,
+			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet: Unreachable. It is tried again now. The target does not answer, and the whole sink waits for it without burning attempts: connection refused. It is probed in 3s. The target never confirmed a generation of it."},
+		{"acked", base(Status{Phase: record.AckedPhase, Acked: &Acked{Generation: 7, At: noon.Add(-49 * time.Hour)}}), closed,
+			"web/a is to have generation 7, put 1m30s ago by git. The target confirmed it. Nothing is to be done but to look for drift now and then. This generation was last confirmed 2 days ago."},
+		{"drifted", base(Status{Phase: record.Drifted, DriftPaths: []string{"/x", "/y"}, NextAt: noon.Add(10 * time.Minute)}), closed,
+			"web/a is to have generation 7, put 1m30s ago by git. The target was changed by somebody else at /x, /y, and the policy is to report that and touch nothing. It is looked at again in 10m0s. Accept what is there (pawl accept), or put the desired state back (pawl apply --force). The target never confirmed a generation of it."},
+		{"refused", base(Status{Phase: record.Failed, Reason: record.ReasonRejected, Message: "422: no such field."}), closed,
+			"web/a is to have generation 7, put 1m30s ago by git. The target refuses it for good: Rejected, 422: no such field. Nothing happens until a new generation is put, or pawl retry is called. The target never confirmed a generation of it."},
+		{"being deleted", tombstone, closed,
+			"web/a is to be deleted, generation 7, put 1m30s ago by git. The target said that the deletion is under way. It is looked at again in 5s. Only when the object is gone does the record go. What the target confirmed last is generation 5, 3h0m ago."},
+		{"suspended twice", suspended, held,
+			"web/a is to have generation 7, put 1m30s ago by git. It waits for its first delivery, with 2 others of its sink. An operator suspended it; pawl resume lets it go on. The whole sink is suspended (Restored); pawl resume --sink web lets it go on. The target never confirmed a generation of it."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Explain(&c.r, &c.s, noon); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestExplainHasWordsForEveryPhaseAndReason(t *testing.T) {
+	reasons := []record.Reason{
+		record.ReasonNone, record.ReasonUnreachable, record.ReasonUnauthorized, record.ReasonRejected, record.ReasonRetryable,
+		record.ReasonConflict, record.ReasonNotConverged, record.ReasonPluginFault, record.ReasonPaused, record.ReasonInProgress,
+		record.ReasonContended, record.ReasonFighting, record.ReasonNotOurs, record.ReasonDrift, record.ReasonAccepted,
+		record.ReasonObsolete, record.ReasonSettling, record.ReasonTargetChanged, record.ReasonRestored,
+	}
+	for _, phase := range record.Phases() {
+		for _, reason := range reasons {
+			r := Resource{Sink: "web", Key: "a", Generation: 1, Status: Status{Phase: phase, Reason: reason}}
+			for _, s := range []*Sink{nil, {}, {Breaker: "half-open"}} {
+				got := Explain(&r, s, noon)
+				if strings.Contains(got, "Its phase is") || strings.Contains(got, "  ") || strings.Contains(got, "..") || !strings.HasSuffix(got, ".") {
+					t.Errorf("%s %s: %q", phase, reason, got)
+				}
+			}
+		}
+	}
+}
+
+func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
+	st := DaemonStatus{
+		Store: Store{RefusingPuts: true},
+		Sinks: []Sink{
+			{Name: "a", Configured: true, Breaker: "closed", Counts: map[record.Phase]int{record.Failed: 1, record.Pending: 9}},
+			{Name: "b", Configured: true, Breaker: "open", LastErrorStatus: "unauthorized", NextProbe: noon.Add(time.Second)},
+			{Name: "c", Counts: map[record.Phase]int{record.Orphaned: 2}},
+		},
+	}
+	want := []string{
+		"The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.",
+		"Sink b: the target refuses our credentials. It is probed in 1s.",
+		"Sink a: 1 resource Failed.",
+		"2 resources belong to sink c, which is not in the configuration.",
+	}
+	if got := Headlines(&st, noon); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got := Headlines(&DaemonStatus{}, noon); got == nil || len(got) > 0 {
+		t.Errorf("of a quiet daemon: %#v", got)
+	}
+}
+
+func TestAProblemIsFoundInWhateverWrapsIt(t *testing.T) {
+	p := NewProblem(409, CodeStale, "overtaken", "do nothing")
+	if got := CodeOf(fmt.Errorf("put: %w", p)); got != CodeStale {
+		t.Errorf("got %q", got)
+	}
+	if CodeOf(errors.New("x")) != "" || CodeOf(nil) != "" {
+		t.Error("another error has a code")
+	}
+}
