@@ -27,7 +27,7 @@ func (r *reader) next() bool {
 		return false
 	}
 	num, typ, n := protowire.ConsumeTag(r.rest)
-	if n < 0 {
+	if n < 0 || num > protowire.MaxValidNumber {
 		return r.fail("a damaged field tag")
 	}
 	r.num, r.typ, r.rest = num, typ, r.rest[n:]
