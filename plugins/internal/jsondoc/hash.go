@@ -1,7 +1,7 @@
 package jsondoc
 
 // The hashes below are stored with acks: a change of any of them makes every
-// resource look changed once. hash_test.go holds them.
+// resource look changed once. jsondoc_test.go holds them.
 
 const (
 	pathSeed  = 0xcbf29ce484222325 // FNV-1a's
