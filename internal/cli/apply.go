@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -91,6 +92,10 @@ type applied struct {
 	Generation uint64       `json:"generation,omitempty"`
 	Error      *api.Problem `json:"error,omitempty"`
 
+	// What would be sent; of --dry-run alone.
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	PayloadBase64 []byte          `json:"payloadBase64,omitempty"`
+
 	doc *manifest.Document
 }
 
@@ -131,6 +136,10 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		results[i] = &applied{Sink: docs[i].Key.Sink, Key: docs[i].Key.Name, Result: resultChecked, doc: &docs[i]}
 	}
 	if f.dryRun {
+		for _, r := range results {
+			line := batchLine(r.doc)
+			r.Payload, r.PayloadBase64 = line.Payload, line.PayloadBase64
+		}
 		return a.printApplied(results, f.quiet)
 	}
 	c, err := a.client()

@@ -57,14 +57,20 @@ type Streams struct {
 	Now func() time.Time // Defaults to time.Now.
 }
 
-// env returns a variable, or "".
-func (s *Streams) env(name string) string {
+// lookupEnv finds a variable, as os.LookupEnv does.
+func (s *Streams) lookupEnv(name string) (string, bool) {
 	for i := len(s.Env) - 1; i >= 0; i-- { // of a name that comes twice the last counts
 		if n, value, ok := strings.Cut(s.Env[i], "="); ok && n == name {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// env returns a variable, or "".
+func (s *Streams) env(name string) string {
+	value, _ := s.lookupEnv(name)
+	return value
 }
 
 // app is one run of the program.

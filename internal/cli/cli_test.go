@@ -35,8 +35,8 @@ func run(t *testing.T, address, stdin string, args ...string) (stdout, stderr st
 	return out.String(), errs.String(), code
 }
 
-// daemon is a fake API server with a few resources.
-type daemon struct {
+// fakeDaemon is a fake API server with a few resources.
+type fakeDaemon struct {
 	*httptest.Server
 	mu        sync.Mutex
 	resources map[string]api.Resource
@@ -44,8 +44,8 @@ type daemon struct {
 	calls     []string // method, path, key
 }
 
-func newDaemon(t *testing.T) *daemon {
-	d := &daemon{resources: map[string]api.Resource{}}
+func newDaemon(t *testing.T) *fakeDaemon {
+	d := &fakeDaemon{resources: map[string]api.Resource{}}
 	for _, r := range sampleResources() {
 		d.resources[r.Sink+"/"+r.Key] = r
 	}
@@ -84,7 +84,7 @@ func sampleStatus() api.DaemonStatus {
 	}
 }
 
-func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := r.URL.Query().Get("key")
@@ -105,7 +105,7 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *daemon) sink(w http.ResponseWriter, r *http.Request, path []string, key string) {
+func (d *fakeDaemon) sink(w http.ResponseWriter, r *http.Request, path []string, key string) {
 	sink := path[0]
 	if sink != "web" {
 		refuse(w, api.NewProblem(404, api.CodeUnknownSink, fmt.Sprintf("there is no sink %q", sink), "did you mean web?"))
@@ -147,7 +147,7 @@ func waitResult(r *api.Resource) api.WaitResult {
 		Phase: st.Phase, Reason: st.Reason, Message: st.Message, Generation: r.Generation}
 }
 
-func (d *daemon) list(w http.ResponseWriter, r *http.Request) {
+func (d *fakeDaemon) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	page := api.Page{Items: []api.Resource{}, Token: "token"}
 	for _, s := range sampleResources() {
@@ -162,7 +162,7 @@ func (d *daemon) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, page)
 }
 
-func (d *daemon) batch(w http.ResponseWriter, r *http.Request) {
+func (d *fakeDaemon) batch(w http.ResponseWriter, r *http.Request) {
 	dec, enc := json.NewDecoder(r.Body), json.NewEncoder(w)
 	for n := 1; ; n++ {
 		var line api.BatchLine
@@ -211,12 +211,12 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; if that is right, run: go test ./internal/cli -update\ngot:\n%s\nwant:\n%s", path, got, want)
+		t.Errorf("%s differs; if that is right, run: go test ./internal/cli -run Golden -update\ngot:\n%s\nwant:\n%s", path, got, want)
 	}
 }
 
 // transcript runs commands and writes them down as a terminal would show them.
-func transcript(t *testing.T, d *daemon, stdin string, commands ...[]string) string {
+func transcript(t *testing.T, d *fakeDaemon, stdin string, commands ...[]string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, args := range commands {
@@ -230,7 +230,7 @@ func transcript(t *testing.T, d *daemon, stdin string, commands ...[]string) str
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(b.String(), "127.0.0.1:7295")
 }
 
-func TestLooking(t *testing.T) {
+func TestGoldenLooking(t *testing.T) {
 	d := newDaemon(t)
 	golden(t, "look", transcript(t, d, "",
 		[]string{"list"},
@@ -247,7 +247,7 @@ func TestLooking(t *testing.T) {
 	))
 }
 
-func TestApplying(t *testing.T) {
+func TestGoldenApplying(t *testing.T) {
 	const docs = `sink: web
 key: users/alice
 payload: {"name":"Alice"}
@@ -285,7 +285,7 @@ payload: {}
 	}
 }
 
-func TestApplySendsNothingOfAWrongFile(t *testing.T) {
+func TestGoldenApplySendsNothingOfAWrongFile(t *testing.T) {
 	d := newDaemon(t)
 	golden(t, "apply_wrong", transcript(t, d, "sink: web\nkey: a\npayload: 1\n---\nsink: web\nkee: b\npayload: 1\n", []string{"apply", "-f", "-"}))
 	if len(d.calls) > 0 {
@@ -293,7 +293,7 @@ func TestApplySendsNothingOfAWrongFile(t *testing.T) {
 	}
 }
 
-func TestWaiting(t *testing.T) {
+func TestGoldenWaiting(t *testing.T) {
 	d := newDaemon(t)
 	golden(t, "wait", transcript(t, d, "sink: web\nkey: users/dave\npayload: 1\n",
 		[]string{"apply", "-f", "-", "--wait"},
@@ -301,13 +301,14 @@ func TestWaiting(t *testing.T) {
 		[]string{"wait", "web/users/alice", "web/users/bob"},
 		[]string{"wait", "web/users/bob", "-o", "json"},
 		[]string{"wait", "--all", "web/users/b"},
+		[]string{"wait", "--all", "web/users/d"},
 		[]string{"wait", "web/users/carol", "--timeout", "20ms"},
 		[]string{"wait", "web/users/nobody"},
 		[]string{"wait", "web/users/nobody", "--generation", "3"},
 	))
 }
 
-func TestOperating(t *testing.T) {
+func TestGoldenOperating(t *testing.T) {
 	d := newDaemon(t)
 	golden(t, "operate", transcript(t, d, "",
 		[]string{"retry", "web/users/bob", "web/users/alice"},
@@ -323,7 +324,7 @@ func TestOperating(t *testing.T) {
 	))
 }
 
-func TestWrongUsageSaysWhatWasMeant(t *testing.T) {
+func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
 	d := newDaemon(t)
 	golden(t, "usage", transcript(t, d, "",
 		[]string{"aply"},

@@ -200,11 +200,15 @@ func (a *app) reportWaited(outcomes []waited, verbose bool) error {
 			bad = append(bad, &outcomes[i])
 		}
 	}
-	if verbose && a.output != "table" {
+	switch {
+	case a.output != "table" && !verbose:
+	case a.output != "table":
 		if err := a.print(map[string]any{"items": outcomes}, nil); err != nil {
 			return err
 		}
-	} else if a.output == "table" {
+	case len(outcomes) == 0:
+		fmt.Fprintln(a.Out, "nothing to wait for: all is acknowledged")
+	default:
 		fmt.Fprintf(a.Out, "%d of %s acknowledged\n", len(outcomes)-len(bad), plural(len(outcomes), "resource"))
 	}
 	const shown = 20

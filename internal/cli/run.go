@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/internal/daemon"
+)
+
+// runFlags are the flags that set keys of the configuration, by key.
+var runFlags = []struct{ flag, key, short string }{
+	{"listen", "server.listen", "address and port of the API"},
+	{"store", "store.path", "folder of the store"},
+	{"log-level", "log.level", "debug, info, warn or error"},
+	{"log-format", "log.format", "auto, text or json"},
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var (
+		file       string
+		acceptLoss bool
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon",
+		Long: `Run is the daemon: it keeps desired state, delivers it, and answers the other
+commands, until it gets SIGTERM or SIGINT; calls in flight may then finish for
+server.shutdown_grace. A second signal ends it at once, which loses nothing that
+was accepted.
+
+A store that lost data which it had acknowledged (a damaged disk, files restored
+by hand) is refused. --accept-loss goes on with what is left: every sink stays
+suspended until its sources sent their full set or you resume it.`,
+		Example: "  pawl run --config pawl.yaml",
+		Args:    exactly(),
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		flags := map[string]string{}
+		for _, f := range runFlags {
+			if cmd.Flags().Changed(f.flag) {
+				flags[f.key] = cmd.Flag(f.flag).Value.String()
+			}
+		}
+		c, err := a.loadConfig(file, flags)
+		if err != nil {
+			return err
+		}
+		return a.runDaemon(cmd, c, acceptLoss)
+	}
+	configFlag(cmd, &file)
+	for _, f := range runFlags {
+		cmd.Flags().String(f.flag, "", f.short+" (default "+f.key+" of the configuration)")
+	}
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start although the store lost data")
+	return cmd
+}
+
+func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, acceptLoss bool) error {
+	log, err := daemon.NewLogger(c.Log, a.Err, a.ErrTerminal)
+	if err != nil {
+		return err
+	}
+	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv}
+	if a.OutTerminal {
+		o.Ready = func(r daemon.Ready) {
+			fmt.Fprintf(a.Out, "pawl is ready at %s: %s, %s in %s\n", r.Address, plural(r.Sinks, "sink"), plural(r.Resources, "resource"), r.Store)
+		}
+	}
+	return daemon.Run(cmd.Context(), c, o)
+}

@@ -1,0 +1,167 @@
+// Package daemon makes one running daemon out of a configuration: store,
+// plugins, upstreams, engine and HTTP API. It is the only place that knows them
+// all; what each does is in its own package.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox/badger"
+	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/metrics"
+	"github.com/pawlsync/pawl/internal/server"
+)
+
+// Options are what a daemon needs besides its configuration. The zero value works.
+type Options struct {
+	Version api.Version
+	// Logger gets what an operator should know. Defaults to none; see NewLogger.
+	Logger *slog.Logger
+	// AcceptLoss opens a store that lost data which it had acknowledged; what is
+	// left goes on as a restored store does (R67, R68).
+	AcceptLoss bool
+	// Ready is called once, when the daemon answers. Defaults to nothing.
+	Ready func(Ready)
+	// LookupEnv finds the secrets that the configuration takes from the
+	// environment. Defaults to os.LookupEnv.
+	LookupEnv func(string) (string, bool)
+}
+
+// Ready describes a daemon that has just become ready.
+type Ready struct {
+	Address   string // URL of the API, with the port in force
+	Store     string // folder
+	Sinks     int
+	Resources int // that the store holds
+	Took      time.Duration
+}
+
+// Run runs a daemon until ctx ends, and returns nil when it stopped in good
+// order within the configuration's shutdown_grace. An error says what could not
+// be started, or what broke.
+func Run(ctx context.Context, c *config.Config, o Options) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	began := time.Now()
+	// The address is taken first: a second daemon by mistake learns of it at
+	// once, and callers that come early wait instead of being refused.
+	listener, err := listen(ctx, c.Server.Listen)
+	if err != nil {
+		return err
+	}
+	d, err := start(ctx, c, o)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	return d.serve(ctx, listener, began)
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("the address %s is in use; is another pawl running? Stop it, or choose another address with server.listen or --listen", address)
+	case err != nil:
+		return nil, fmt.Errorf("the API can't listen at server.listen: %w", err)
+	}
+	return l, nil
+}
+
+// daemon is what runs.
+type daemon struct {
+	config  *config.Config
+	options Options
+	targets *targets
+	engine  *engine.Engine
+	server  *server.Server
+}
+
+// start opens everything, in the order in which one needs the other, and closes
+// what is open when something fails.
+func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err error) {
+	d = &daemon{config: c, options: o}
+	if d.targets, err = openTargets(ctx, c, o); err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	observer := metrics.New(registry)
+	d.engine, err = engine.Open(ctx, engineOptions(c, o, d.targets, observer))
+	if err != nil {
+		return nil, errors.Join(err, d.targets.closeAll())
+	}
+	registry.MustRegister(metrics.NewCollector(d.engine, d.targets.pluginStats, o.Version))
+	so, err := serverOptions(c, o, d.engine, registry)
+	if err == nil {
+		d.server, err = server.New(so)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.stop(ctx, 0))
+	}
+	return d, nil
+}
+
+// serve answers until ctx ends or the API breaks, then stops in good order.
+func (d *daemon) serve(ctx context.Context, listener net.Listener, began time.Time) error {
+	stats := d.engine.Stats()
+	ready := Ready{
+		Address: d.url(listener.Addr()), Store: stats.Info.Directory, Sinks: len(d.config.Sinks),
+		Resources: stats.Resources, Took: time.Since(began),
+	}
+	log := d.options.Logger
+	log.Info("ready", "address", ready.Address, "store", ready.Store, "sinks", ready.Sinks, "resources", ready.Resources, "took", ready.Took.Round(time.Millisecond))
+	if d.options.Ready != nil {
+		d.options.Ready(ready)
+	}
+	err := d.server.Serve(ctx, listener)
+	log.Info("stopping: calls in flight may finish", "grace", d.config.Server.ShutdownGrace)
+	err = errors.Join(err, d.stop(context.WithoutCancel(ctx), d.config.Server.ShutdownGrace))
+	log.Info("stopped")
+	return err
+}
+
+func (d *daemon) url(addr net.Addr) string {
+	scheme := "http://"
+	if d.config.Server.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	return scheme + addr.String()
+}
+
+// stop closes the engine, and with it store and sinks, then what they used.
+func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err := d.engine.Close(ctx)
+	return errors.Join(err, d.targets.closePlugins())
+}
+
+// metricsHandler serves the registry; nil where metrics are off.
+func metricsHandler(c *config.Config, registry *prometheus.Registry) http.Handler {
+	if !c.Metrics.Enabled {
+		return nil
+	}
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+func storeOptions(c *config.Config, o Options) badger.Options {
+	return badger.Options{Dir: c.Store.Path, ReserveBytes: int64(c.Store.ReserveBytes), AcceptLoss: o.AcceptLoss, Logger: o.Logger}
+}

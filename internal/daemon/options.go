@@ -1,0 +1,186 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox/badger"
+	"github.com/pawlsync/pawl/engine/upstream"
+	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/server"
+)
+
+// NewLogger returns the logger that the configuration asks for; terminal: a
+// person reads w.
+func NewLogger(c config.Log, w io.Writer, terminal bool) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
+	if c.Format == "text" || c.Format == "auto" && terminal {
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	}
+	return slog.New(slog.NewJSONHandler(w, o)), nil
+}
+
+// durationsAsText keeps units in JSON, which would count nanoseconds.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
+func engineOptions(c *config.Config, o Options, t *targets, observer engine.Observer) engine.Options {
+	out := engine.Options{
+		Store:           badger.Opener(storeOptions(c, o)),
+		MaxInFlight:     c.Limits.MaxInFlight,
+		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes),
+		BatchMax:        c.Limits.BatchMax,
+		OrderRetention:  c.Limits.OrderRetention,
+		Logger:          o.Logger,
+		Observer:        observer,
+	}
+	for _, name := range t.names {
+		so := sinkOptions(name, c.Sinks[name])
+		so.Sink = t.sinks[name]
+		out.Sinks = append(out.Sinks, so)
+	}
+	return out
+}
+
+func sinkOptions(name string, s config.Sink) engine.SinkOptions {
+	return engine.SinkOptions{
+		Name:             name,
+		Conflict:         s.ConflictPolicy,
+		Deletion:         s.DeletionPolicy,
+		MaxInFlight:      s.MaxInFlight,
+		Rate:             s.Rate,
+		Burst:            s.Burst,
+		Timeout:          s.Timeout,
+		DriftInterval:    orOff(s.DriftInterval),
+		ReportInterval:   s.ReportInterval,
+		SkipStartupCheck: !s.StartupCheck,
+		StartupRate:      s.StartupRate,
+		RetryBase:        s.Retry.Base,
+		RetryMax:         s.Retry.Max,
+		MaxAttempts:      s.Retry.MaxAttempts,
+		StallRetry:       s.Retry.Stall,
+		BreakerAfter:     s.Breaker.After,
+		BreakerProbeBase: s.Breaker.ProbeBase,
+		BreakerProbeMax:  s.Breaker.ProbeMax,
+		FightsPerHour:    s.FightsPerHour,
+		SensitivePaths:   s.Sensitive,
+		Suspended:        s.Suspended,
+	}
+}
+
+// orOff turns 0, the configuration's "off", into the engine's.
+func orOff(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// sinkLimits bound what a sink's plugin may use. One message from it is a
+// request to an upstream at most, which the upstream limits.
+func sinkLimits(c *config.Config, s config.Sink) wasmhost.Limits {
+	const envelope = 1 << 20 // a message's other fields: headers, adapter state
+	message := int64(4 << 20)
+	for _, name := range s.Upstreams {
+		message = max(message, int64(c.Upstreams[name].RequestMaxBytes)+envelope)
+	}
+	return wasmhost.Limits{
+		CallTimeout:  s.Timeout,
+		MaxCalls:     s.MaxInFlight,
+		MaxInstances: s.InstancesMax,
+		MemoryBytes:  int64(s.MemoryMaxBytes),
+		MessageBytes: message,
+	}
+}
+
+// largestMemory is what the host allows any instance: the largest of what sinks
+// allow theirs.
+func largestMemory(c *config.Config) int64 {
+	var n config.Bytes
+	for _, s := range c.Sinks {
+		n = max(n, s.MemoryMaxBytes)
+	}
+	return int64(n)
+}
+
+func upstreamConfig(name string, u config.Upstream) upstream.Config {
+	out := upstream.Config{
+		Name: name, Kind: u.Kind, BaseURL: u.BaseURL, Protocol: upstream.Protocol(u.Protocol),
+		AllowedMethods: u.AllowedMethods, AllowedPathPrefixes: u.AllowedPathPrefixes, AllowedHeaders: u.AllowedHeaders,
+		RequestMaxBytes: int64(u.RequestMaxBytes), ResponseMaxBytes: int64(u.ResponseMaxBytes),
+		MaxConcurrent: u.MaxConcurrent, RatePerSecond: u.Rate, Timeout: u.Timeout, DialTimeout: u.DialTimeout,
+	}
+	if u.Protocol == "auto" {
+		out.Protocol = upstream.ProtocolAuto
+	}
+	if t := u.TLS; t != nil {
+		out.TLS = upstream.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	}
+	if cr := u.Credentials; cr != nil {
+		out.Credentials = credentials(cr)
+	}
+	if u.Sign != nil && u.Sign.StandardWebhooks != nil {
+		w := u.Sign.StandardWebhooks
+		out.Webhook.Secrets = []upstream.Secret{secret(w.Secret)}
+		if w.PreviousSecret != nil {
+			out.Webhook.Secrets = append(out.Webhook.Secrets, secret(*w.PreviousSecret))
+		}
+	}
+	return out
+}
+
+func credentials(c *config.Credentials) upstream.Credentials {
+	var out upstream.Credentials
+	if c.Bearer != nil {
+		out.Bearer = secret(*c.Bearer)
+	}
+	if c.Basic != nil {
+		out.Basic = upstream.Basic{Username: c.Basic.Username, Password: secret(c.Basic.Password)}
+	}
+	if c.Header != nil {
+		out.Headers = []upstream.HeaderCredential{{Name: c.Header.Name, Secret: secret(c.Header.Secret)}}
+	}
+	return out
+}
+
+func secret(s config.Secret) upstream.Secret {
+	return upstream.Secret{File: s.File, Env: s.Env, Value: s.Value.Reveal()}
+}
+
+// serverOptions also loads the API's certificate, so that it can fail.
+func serverOptions(c *config.Config, o Options, e server.Engine, registry *prometheus.Registry) (server.Options, error) {
+	out := server.Options{
+		Engine: e, Version: o.Version, Logger: o.Logger, Metrics: metricsHandler(c, registry),
+		TokenFile:       c.Server.TokenFile,
+		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes), BatchMax: c.Limits.BatchMax,
+		RequestMaxBytes: int64(c.Server.MaxRequestBytes),
+		ShutdownGrace:   c.Server.ShutdownGrace,
+		Sensitive:       map[string][]string{},
+	}
+	for name, s := range c.Sinks {
+		if len(s.Sensitive) > 0 {
+			out.Sensitive[name] = s.Sensitive
+		}
+	}
+	if t := c.Server.TLS; t.CertFile != "" {
+		var err error
+		if out.TLS, err = server.LoadTLS(t.CertFile, t.KeyFile, t.ClientCAFile, o.Logger); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
