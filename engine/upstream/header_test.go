@@ -9,8 +9,8 @@ import (
 
 func TestHeadersThatAreTheHostsAreRefused(t *testing.T) {
 	u := open(t, "http://127.0.0.1:1", func(c *Config) {
-		c.Credentials.Headers = []HeaderCredential{{Name: "X-Api-Key", Secret: Secret{Value: canary}}}
-		c.AllowedHeaders = []string{"X-Tenant"}
+		c.Credentials.Headers = []HeaderCredential{{"X-Api-Key", Secret{Value: canary}}, {"X-Request-Id", Secret{Value: canary}}}
+		c.AllowedHeaders = []string{"X-Tenant", "Webhook-Id"}
 		c.Webhook.Secrets = []Secret{{Value: "whsec_" + strings.Repeat("QUFB", 8)}}
 	})
 	for _, name := range []string{
@@ -18,7 +18,7 @@ func TestHeadersThatAreTheHostsAreRefused(t *testing.T) {
 		"Content-Length", "content-length", "Content_Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
 		"Trailer", "Expect", "HTTP2-Settings", "Impersonate-User", "impersonate-group", "Impersonate_Uid", "Impersonate-Extra-x",
 		"X-Remote-User", "X-HTTP-Method-Override", "X-Original-URL", "X-Rewrite-URL",
-		"X-Api-Key", "x-api-key", "Webhook-Id", "webhook-signature", "Webhook-Timestamp",
+		"X-Api-Key", "x-api-key", "X-Request-Id", "Webhook-Id", "webhook-signature", "Webhook-Timestamp",
 		"X-Unknown", "", " ", "Accept ", " Accept", "Acc ept", ":path", "Accept:", "Accept\r\nHost", "Äccept",
 	} {
 		r := get("/")
