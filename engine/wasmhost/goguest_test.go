@@ -80,7 +80,7 @@ func TestHammer(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(seed, uint64(i)))
-			for n := range 60 {
+			for n := range 20 {
 				kind := []string{"ok", "ok", "ok", "ok", "ok", "ok", "ok", "panic", "nil", "exit"}[rnd.IntN(10)]
 				r := s.Apply(t.Context(), request(fmt.Sprintf("%s-%d-%d", kind, i, n), "{}"))
 				// A bystander was answered, or is told to be run again.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -45,7 +46,8 @@ func asmHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
 	return h
 }
 
-// goGuest builds one of plugins/testguest, or takes what was built before.
+// goGuest builds one of plugins/testguest, or another program of that module,
+// or takes what was built before.
 func goGuest(tb testing.TB, name string) []byte {
 	tb.Helper()
 	b, err := built(name)
@@ -68,8 +70,8 @@ func build(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, name+".wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out, "./testguest/"+name)
+	out := filepath.Join(dir, "guest.wasm")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out, "./"+path.Join("testguest", name))
 	cmd.Dir = filepath.Join("..", "..", "plugins")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
