@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -353,14 +352,3 @@ func (v *validator) allowed(c Config) {
 			field, fmt.Sprintf("is %q, which carries a credential", h))
 	}
 }
-
-// bearerHeader, basicHeader and plainHeader turn a secret into a header's value.
-func bearerHeader(secret string) string { return "Bearer " + secret }
-
-func basicHeader(username string) func(string) string {
-	return func(password string) string {
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
-	}
-}
-
-func plainHeader(secret string) string { return secret }

@@ -197,6 +197,17 @@ func tokenMaker(format func(string) string) func(string) (token, error) {
 	}
 }
 
+// bearerHeader, basicHeader and plainHeader turn a secret into a header's value.
+func bearerHeader(secret string) string { return "Bearer " + secret }
+
+func basicHeader(username string) func(string) string {
+	return func(password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+	}
+}
+
+func plainHeader(secret string) string { return secret }
+
 // credential is a header that the host adds.
 type credential struct {
 	header string // canonical
