@@ -21,7 +21,7 @@ func (e *Engine) Committed(changes []outbox.Committed) {
 }
 
 func (e *Engine) committed(c *outbox.Committed, now time.Time) {
-	if fl := e.flights[c.Key]; fl != nil && (c.Removed || c.Record.Desired.Generation > fl.generation) {
+	if fl := e.flights[c.Key]; fl != nil {
 		fl.overtaken = true
 	}
 	if c.Removed {

@@ -18,6 +18,7 @@ import (
 type delivery struct {
 	key     record.Key
 	target  *target
+	flight  *flight
 	core    *reconcile.Delivery
 	began   time.Time
 	failed  time.Time // when the resource last failed before
@@ -35,7 +36,10 @@ func (e *Engine) deliver(d schedule.Dispatch) {
 // where there is nothing to deliver.
 func (e *Engine) begin(d schedule.Dispatch) *delivery {
 	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], began: time.Now()}
-	rec, err := e.load(d.Key)
+	e.mu.Lock()
+	w.flight = e.flights[d.Key]
+	e.mu.Unlock()
+	rec, err := e.load(w)
 	switch {
 	case err != nil:
 		e.abort(w, err)
@@ -67,12 +71,12 @@ func (e *Engine) proceed(w *delivery) {
 
 // load reads the newest record, changes that wait for their commit included, and
 // registers the delivery: a Put that comes later knows what it replaces.
-func (e *Engine) load(key record.Key) (outbox.Record, error) {
+func (e *Engine) load(w *delivery) (outbox.Record, error) {
 	var rec outbox.Record
-	ticket := e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
+	ticket := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		rec = cur
 		e.mu.Lock()
-		e.flights[key].generation = cur.Desired.Generation
+		w.flight.generation, w.flight.overtaken = cur.Desired.Generation, false
 		e.mu.Unlock()
 		return outbox.Change{}, nil
 	})
@@ -164,17 +168,22 @@ func (e *Engine) settle(w *delivery) {
 	err := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		s = core.Settle(cur, v)
 		head = outbox.HeadOf(w.key, &cur)
+		e.mu.Lock()
+		w.flight.overtaken = false
+		e.mu.Unlock()
 		return s.Change, nil
 	}).Wait(context.Background())
 	if err != nil {
 		e.abort(w, err)
 		return
 	}
-	e.land(w.key, func(fl *flight) {
-		if s.PauseSink > 0 {
-			e.sched.PauseSink(w.key.Sink, now.Add(s.PauseSink))
-		}
-		if s.Change.Empty() && !fl.overtaken {
+	if s.PauseSink > 0 {
+		e.mu.Lock()
+		e.sched.PauseSink(w.key.Sink, now.Add(s.PauseSink))
+		e.mu.Unlock()
+	}
+	e.land(w, func() {
+		if s.Change.Empty() && !w.flight.overtaken {
 			e.sched.Set(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
 		}
 	})
@@ -182,15 +191,17 @@ func (e *Engine) settle(w *delivery) {
 }
 
 // land ends a flight; plan is called under the lock, before the resource may be
-// delivered again.
-func (e *Engine) land(key record.Key, plan func(*flight)) {
+// delivered again. A key whose record was removed and that was put again since may
+// be in flight anew already: what is known of it then is another life's.
+func (e *Engine) land(w *delivery, plan func()) {
 	e.mu.Lock()
 	e.settling--
-	fl := e.flights[key]
-	delete(e.flights, key)
-	plan(fl)
-	e.sched.Release(key)
-	close(fl.landed)
+	if e.flights[w.key] == w.flight {
+		delete(e.flights, w.key)
+		plan()
+		e.sched.Release(w.key)
+	}
+	close(w.flight.landed)
 	e.mu.Unlock()
 	e.wakeDispatcher()
 }
@@ -206,7 +217,10 @@ func (e *Engine) abort(w *delivery, err error) {
 	if !w.settled {
 		e.done(w.key, now)
 	}
-	e.land(w.key, func(*flight) {
+	e.land(w, func() {
+		if w.flight.overtaken {
+			return // what was committed since has planned it
+		}
 		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
 			entry.At, entry.Class = now.Add(w.target.opts.RetryMax), schedule.Retry
 			e.sched.Set(w.key, entry.Plan)
@@ -236,8 +250,8 @@ func (e *Engine) purge(w *delivery, rec outbox.Record) {
 		return
 	}
 	e.done(w.key, w.began)
-	e.land(w.key, func(fl *flight) {
-		if rec.Desired.Generation == 0 && !fl.overtaken {
+	e.land(w, func() {
+		if rec.Desired.Generation == 0 && !w.flight.overtaken {
 			e.sched.Remove(w.key)
 		}
 	})

@@ -53,10 +53,10 @@ type Engine struct {
 	running sync.WaitGroup // the dispatcher and every delivery
 }
 
-// flight is one delivery under way.
+// flight is one delivery under way, from its dispatch until its outcome is stored.
 type flight struct {
 	generation uint64 // that is delivered; 0: not loaded yet
-	overtaken  bool   // desired changed, or the record went, since it was loaded
+	overtaken  bool   // something about the resource was committed since its record was last read
 	landed     chan struct{}
 }
 
