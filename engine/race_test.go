@@ -71,7 +71,7 @@ func TestR30_SuspendingDuringALookThatBringsNoNewsHolds(t *testing.T) {
 		b.after(10 * time.Second)
 		b.target.latency = time.Second
 		for len(b.target.ops("a")) == 1 {
-			b.after(time.Second)
+			b.after(100 * time.Millisecond)
 		}
 		b.after(1500 * time.Millisecond) // the look has been decided on, and has not ended
 		if err := b.Suspend(b.t.Context(), web("a")); err != nil {
@@ -88,7 +88,7 @@ func TestR66_AnOrderGivenDuringALookThatBringsNoNewsIsCarriedOut(t *testing.T) {
 		b.after(10 * time.Second)
 		b.target.latency = time.Second
 		for len(b.target.ops("a")) == 1 {
-			b.after(time.Second)
+			b.after(100 * time.Millisecond)
 		}
 		b.after(1500 * time.Millisecond)
 		b.target.set("a", `9`)
