@@ -179,7 +179,7 @@ func (d *Disk) reserve(from uint64) (uint64, error) {
 	return d.reserved, nil
 }
 
-func (d *Disk) admit(int64) error {
+func (d *Disk) admit(_, _ int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.full {

@@ -86,9 +86,9 @@ type Options struct {
 	// last claimed. After a crash none of them may be given out again, for they
 	// may have been seen. It is called rarely, and by one goroutine at a time.
 	Reserve func(from uint64) (last uint64, err error)
-	// Admit refuses updates that need space, of the given size in bytes,
-	// queued ones included. nil: all are admitted.
-	Admit func(bytes int64) error
+	// Admit refuses updates that need space: size bytes, while queued bytes wait
+	// for their commit. nil: all are admitted.
+	Admit func(size, queued int64) error
 }
 
 // Queue orders updates and commits them in groups.
@@ -206,7 +206,7 @@ func (q *Queue) enqueue(key record.Key, cur outbox.Record, saw *batch, u outbox.
 	if d := u.Desired; d != nil && !u.Remove && !d.Tombstone && !d.Gone {
 		size = int64(len(d.Payload))
 		if q.opts.Admit != nil {
-			if err := q.opts.Admit(q.queuedBytes() + size); err != nil {
+			if err := q.opts.Admit(size, q.queuedBytes()); err != nil {
 				return outbox.NewTicket(0, saw.groupOrNil(), err)
 			}
 		}

@@ -1,0 +1,172 @@
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+)
+
+const (
+	// collectEvery is how often the value log is looked at.
+	collectEvery = 15 * time.Second
+	// collectSlack is how much garbage is nobody's concern.
+	collectSlack = 256 << 20
+	// collectRatio is the share of garbage from which on a file is rewritten.
+	collectRatio = 0.5
+	// compactRatio is the same for Compact, which is asked to be thorough.
+	compactRatio = 0.1
+)
+
+// collectLoop keeps the value log from growing for ever. Badger rewrites files
+// only when told to, and knows of garbage only as far as compaction has found
+// it. So the loop measures: the log may have twice the size of what is alive in
+// it, and some slack. Beyond it first rewrites what Badger knows of, and where
+// that does not help, makes it find out.
+func (s *Store) collectLoop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.background.Go(func() {
+		<-s.stop
+		cancel()
+	})
+	limit := int64(collectSlack)
+	for {
+		select {
+		case <-time.After(collectEvery):
+		case <-s.stop:
+			return
+		}
+		next, err := s.collect(ctx, limit)
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("the value log could not be collected", "error", err, "hint", "it tries again; the disk fills meanwhile")
+			continue
+		}
+		limit = next
+	}
+}
+
+// collect brings the value log below limit and returns the limit for the next
+// time.
+func (s *Store) collect(ctx context.Context, limit int64) (int64, error) {
+	s.compactMu.Lock()
+	defer s.compactMu.Unlock()
+	if s.valueLogBytes() <= limit {
+		return limit, nil
+	}
+	if err := s.rewrite(ctx, collectRatio); err != nil {
+		return limit, err
+	}
+	live, err := s.liveBytes(ctx)
+	if err != nil {
+		return limit, err
+	}
+	limit = 2*live + collectSlack
+	if s.valueLogBytes() > limit {
+		err = s.compact(ctx, collectRatio)
+	}
+	s.garbage.Store(max(s.valueLogBytes()-live, 0))
+	return limit, err
+}
+
+func (s *Store) valueLogBytes() int64 { return usedBytes(s.dataDir(), ".vlog") }
+
+// Compact frees what can be freed: it hands everything to Badger, cuts the
+// journal, drops what was overwritten or removed and rewrites the value log.
+// Reads and writes go on, but wait for the moment in which Badger is reopened.
+func (s *Store) Compact(ctx context.Context) error {
+	s.compactMu.Lock()
+	defer s.compactMu.Unlock()
+	if s.isClosed() {
+		return outbox.ErrClosed
+	}
+	if err := s.compact(ctx, compactRatio); err != nil {
+		return fmt.Errorf("compact the store: %w", err)
+	}
+	live, err := s.liveBytes(ctx)
+	if err != nil {
+		return fmt.Errorf("compact the store: %w", err)
+	}
+	s.garbage.Store(max(s.valueLogBytes()-live, 0))
+	return nil
+}
+
+// compact makes Badger find the garbage and then rewrites. The order matters:
+// versions in the memory table are hidden from compaction, which only reopening
+// writes out; compaction then counts what it drops; and the rewrite goes by
+// these counts.
+func (s *Store) compact(ctx context.Context, ratio float64) error {
+	s.compactions.Add(1)
+	if err := s.apply(); err != nil {
+		return err
+	}
+	if err := s.journal.cut(s.committed.Load(), true); err != nil {
+		return err
+	}
+	if err := s.reopen(); err != nil {
+		return err
+	}
+	if err := s.withDB(func(db *badger.DB) error { return db.Flatten(1) }); err != nil {
+		return err
+	}
+	if err := s.rewrite(ctx, ratio); err != nil {
+		return err
+	}
+	// The last rewrite left its pointers in the memory table, and its files
+	// with their full size.
+	return s.reopen()
+}
+
+// rewrite lets Badger rewrite the files of which it knows that they hold at
+// least that share of garbage.
+func (s *Store) rewrite(ctx context.Context, ratio float64) error {
+	for ctx.Err() == nil {
+		if err := s.space.floor(); err != nil {
+			return err
+		}
+		err := s.withDB(func(db *badger.DB) error { return db.RunValueLogGC(ratio) })
+		if errors.Is(err, badger.ErrNoRewrite) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.compactions.Add(1)
+	}
+	return ctx.Err()
+}
+
+// reopen closes Badger and opens it again. Where that fails the store serves
+// what the overlay holds, commits to the journal go on until it is full, and
+// reads fail.
+func (s *Store) reopen() error {
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	if s.db == nil {
+		return outbox.ErrClosed
+	}
+	err := s.db.Close()
+	s.db = nil
+	return errors.Join(err, s.openDB())
+}
+
+// liveBytes counts what the keys point to in the value log.
+func (s *Store) liveBytes(ctx context.Context) (int64, error) {
+	var live int64
+	err := s.view(func(txn *badger.Txn) error {
+		opts := badger.DefaultIteratorOptions
+		opts.PrefetchValues = false
+		it := txn.NewIterator(opts)
+		defer it.Close()
+		for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+			if n := it.Item().ValueSize(); n >= valueThreshold {
+				live += n + it.Item().KeySize()
+			}
+		}
+		return ctx.Err()
+	})
+	return live, err
+}

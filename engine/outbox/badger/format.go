@@ -1,0 +1,96 @@
+package badger
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+)
+
+// formatNumber is the format of the whole directory: keys, envelope, journal,
+// mark. It grows when a program of the old one would misread what the new one
+// writes; a new field in a record does not make it grow.
+const formatNumber = 1
+
+// formatDoc is the document docFormat, in JSON.
+type formatDoc struct {
+	Format int    `json:"format"`
+	Epoch  string `json:"epoch"`           // see outbox.Info
+	Lossy  bool   `json:"lossy,omitempty"` // see outbox.Info
+}
+
+// migration brings a store from one format to the next. It is run again when
+// the process dies within, so that it must bear that.
+type migration struct {
+	from int
+	what string // for the log
+	run  func(*badger.DB) error
+}
+
+// migrations lists them by from. Format 1 is the first.
+var migrations = []migration{}
+
+// readFormat returns the document, and whether there is one.
+func readFormat(db *badger.DB) (doc formatDoc, found bool, err error) {
+	err = db.View(func(txn *badger.Txn) error {
+		key := []byte(docFormat)
+		value, err := getValue(txn, key)
+		if err != nil || value == nil {
+			return err
+		}
+		found = true
+		if len(value) > 0 && value[0] > sealFormat {
+			return fmt.Errorf("%w: it was written by a newer one; use that, or export from there", outbox.ErrFormat)
+		}
+		_, body, err := open(key, value)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(body, &doc); err != nil {
+			return fmt.Errorf("%w: the format document: %w", outbox.ErrDamaged, err)
+		}
+		return nil
+	})
+	return doc, found, err
+}
+
+func writeFormat(db *badger.DB, doc formatDoc) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	return setDoc(db, []byte(docFormat), b)
+}
+
+// migrate brings the store to the current format.
+func (s *Store) migrate(doc formatDoc) (formatDoc, error) {
+	table := s.opts.hooks.migrations
+	newest := formatNumber
+	for _, m := range table {
+		newest = max(newest, m.from+1)
+	}
+	if doc.Format > newest || doc.Format < 1 {
+		return doc, fmt.Errorf("%w: it has format %d, and this program reads up to %d; use the program that wrote it, or a newer one",
+			outbox.ErrFormat, doc.Format, newest)
+	}
+	for _, m := range table {
+		if m.from != doc.Format {
+			continue
+		}
+		s.log.Info("the store is brought to a newer format", "from", m.from, "to", m.from+1, "what", m.what)
+		if err := m.run(s.db); err != nil {
+			return doc, fmt.Errorf("bring the store from format %d to %d (%s): %w", m.from, m.from+1, m.what, err)
+		}
+		doc.Format = m.from + 1
+		if err := writeFormat(s.db, doc); err != nil {
+			return doc, err
+		}
+	}
+	if doc.Format < newest {
+		return doc, fmt.Errorf("%w: nothing leads from format %d to %d; open it with an older program first",
+			outbox.ErrFormat, doc.Format, newest)
+	}
+	return doc, nil
+}

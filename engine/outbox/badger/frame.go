@@ -1,0 +1,200 @@
+package badger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"github.com/pawlsync/pawl/engine/outbox/internal/queue"
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// A frame is what the journal holds of one group, or of a part of a large one.
+// All numbers are little endian.
+//
+//	magic    4 bytes  frameMagic
+//	length   4 bytes  of the body
+//	checksum 4 bytes  CRC-32C of the header from count on, and the body
+//	count    4 bytes  changes in the body
+//	prev     8 bytes  last revision of the frame before, in whatever segment
+//	last     8 bytes  last revision in this one
+//	durable  8 bytes  everything up to this revision was fsynced before
+//	                  this frame was written
+//	body     changes, by revision
+const (
+	frameMagic  = 0x314d5746 // "FWM1"
+	frameHeader = 40
+	// maxFrameBytes is where a frame ends and the group goes on in another.
+	maxFrameBytes = 4 << 20
+)
+
+// A change in a frame: flags, revision, sink, name, and the sealed values that
+// are set, each with its length before it; the generation goes before a
+// desired value. Lengths and numbers are uvarints.
+const (
+	setDesired byte = 1 << iota
+	dropDesired
+	setStatus
+	dropStatus
+	headTombstone
+	headGone
+	headSuspend
+)
+
+var errFrame = errors.New("no whole frame")
+
+type frame struct {
+	prev, last, durable uint64
+	count               uint32
+	body                []byte
+}
+
+// finish fills in the header of the frame whose body stands in b behind room
+// for it.
+func (f *frame) finish(b []byte) {
+	binary.LittleEndian.PutUint32(b, frameMagic)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameHeader))
+	binary.LittleEndian.PutUint32(b[12:], f.count)
+	binary.LittleEndian.PutUint64(b[16:], f.prev)
+	binary.LittleEndian.PutUint64(b[24:], f.last)
+	binary.LittleEndian.PutUint64(b[32:], f.durable)
+	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+}
+
+// parseFrame reads the frame that b starts with; its body is part of b.
+func parseFrame(b []byte) (f frame, size int, err error) {
+	if len(b) < frameHeader || binary.LittleEndian.Uint32(b) != frameMagic {
+		return f, 0, errFrame
+	}
+	length := uint64(binary.LittleEndian.Uint32(b[4:]))
+	if length > uint64(len(b)-frameHeader) {
+		return f, 0, errFrame
+	}
+	size = frameHeader + int(length)
+	if crc32.Checksum(b[12:size], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+		return f, 0, errFrame
+	}
+	f = frame{
+		count:   binary.LittleEndian.Uint32(b[12:]),
+		prev:    binary.LittleEndian.Uint64(b[16:]),
+		last:    binary.LittleEndian.Uint64(b[24:]),
+		durable: binary.LittleEndian.Uint64(b[32:]),
+		body:    b[frameHeader:size],
+	}
+	return f, size, nil
+}
+
+// nextFrame returns the offset of the first whole frame at or after from, or
+// -1.
+func nextFrame(b []byte, from int) int {
+	magic := binary.LittleEndian.AppendUint32(nil, frameMagic)
+	for from < len(b) {
+		i := bytes.Index(b[from:], magic)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if _, _, err := parseFrame(b[from:]); err == nil {
+			return from
+		}
+		from++
+	}
+	return -1
+}
+
+func (e *entry) appendTo(b []byte, key record.Key) []byte {
+	flags := e.flags*headTombstone | bit(e.desired, setDesired, dropDesired) | bit(e.status, setStatus, dropStatus)
+	b = binary.AppendUvarint(append(b, flags), e.revision)
+	b = appendBytes(b, key.Sink)
+	b = appendBytes(b, key.Name)
+	if e.desired == queue.Set {
+		b = binary.AppendUvarint(b, e.generation)
+		b = appendBytes(b, e.desiredVal)
+	}
+	if e.status == queue.Set {
+		b = appendBytes(b, e.statusVal)
+	}
+	return b
+}
+
+func bit(op queue.Op, set, drop byte) byte {
+	switch op {
+	case queue.Set:
+		return set
+	case queue.Drop:
+		return drop
+	}
+	return 0
+}
+
+func appendBytes[T string | []byte](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+// entries calls fn for every change in f. What fn gets shares f's memory and
+// has no record.
+func (f *frame) entries(fn func(record.Key, *entry) error) error {
+	r := reader{b: f.body}
+	for range f.count {
+		flags := r.byte()
+		e := &entry{revision: r.uvarint(), flags: flags / headTombstone}
+		key := record.Key{Sink: string(r.bytes()), Name: string(r.bytes())}
+		switch {
+		case flags&setDesired != 0:
+			e.desired, e.generation, e.desiredVal = queue.Set, r.uvarint(), r.bytes()
+		case flags&dropDesired != 0:
+			e.desired = queue.Drop
+		}
+		switch {
+		case flags&setStatus != 0:
+			e.status, e.statusVal = queue.Set, r.bytes()
+		case flags&dropStatus != 0:
+			e.status = queue.Drop
+		}
+		if r.failed {
+			return errFrame
+		}
+		if err := fn(key, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reader reads what appendTo wrote; failed tells that something was cut off.
+type reader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.failed = true
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.failed, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.failed, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}

@@ -1,0 +1,292 @@
+package badger
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/outbox/internal/queue"
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Open opens the store in opts.Dir, or makes one.
+//
+// # Errors
+//
+// They wrap outbox.ErrLocked where another process has it open, ErrFormat where
+// a newer program wrote it, ErrLost where it lost what was acknowledged
+// (Options.AcceptLoss goes on) and ErrDamaged where it can't be read.
+func Open(opts Options) (*Store, error) {
+	if err := opts.withDefaults(); err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), stop: make(chan struct{})}
+	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes}
+	s.garbage.Store(-1)
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", opts.Dir, err), s.giveUp())
+	}
+	s.queue = queue.New(queue.Options{
+		Backend:  s,
+		Observer: opts.Observer,
+		Revision: max(s.committed.Load(), s.mark.claimed.revision),
+		Reserve:  s.claim,
+		Admit:    s.space.admit,
+	})
+	s.background.Go(s.applyLoop)
+	s.background.Go(s.collectLoop)
+	return s, nil
+}
+
+// giveUp lets go of what a failed open holds.
+func (s *Store) giveUp() error {
+	var errs []error
+	if s.journal != nil {
+		errs = append(errs, s.journal.close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.mark != nil {
+		errs = append(errs, s.mark.file.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, unlock(s.lock))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) open() (err error) {
+	for _, dir := range []string{s.opts.Dir, s.dataDir(), s.journalDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if s.lock, err = lock(s.opts.Dir); err != nil {
+		return err
+	}
+	fresh, err := isFresh(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	noMark := s.openMark(fresh)
+	if noMark != nil && !s.opts.AcceptLoss {
+		return noMark
+	}
+	// A fresh directory is itself to be found after a power cut.
+	if err := errors.Join(syncDir(s.opts.Dir), syncDir(filepath.Dir(s.opts.Dir))); err != nil {
+		return err
+	}
+	if err := s.openDB(); err != nil {
+		return err
+	}
+	doc, err := s.checkFormat(fresh)
+	if err != nil {
+		return err
+	}
+	return s.recover(doc, noMark)
+}
+
+// isFresh tells that nothing was ever kept in dir. The mark is made first.
+func isFresh(dir string) (bool, error) {
+	paths, err := segmentPaths(filepath.Join(dir, journalName))
+	if err != nil || len(paths) > 0 {
+		return false, err
+	}
+	for _, name := range []string{filepath.Join(dataName, badger.ManifestFilename), markName} {
+		if there, err := exists(filepath.Join(dir, name)); err != nil || there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// openMark opens the mark, or makes that of a fresh store. Its error wraps
+// outbox.ErrLost: without the mark nobody knows whether something is missing.
+func (s *Store) openMark(fresh bool) (err error) {
+	if fresh {
+		s.mark, err = createMark(s.opts.Dir, 0, 0)
+		return err
+	}
+	s.mark, err = openMark(s.opts.Dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMark) {
+		return fmt.Errorf("%w, or may have: its high-water mark can't be read, so that nobody knows whether all is there: %w; "+
+			"restore a copy, or start with --accept-loss to go on with what is there", outbox.ErrLost, err)
+	}
+	return err
+}
+
+// openDB opens Badger. Files without a byte are what a kill leaves between
+// making and filling them; Badger does not open over them.
+func (s *Store) openDB() error {
+	if err := removeEmpty(s.dataDir()); err != nil {
+		return err
+	}
+	if err := s.space.floor(); err != nil {
+		return err
+	}
+	db, err := badger.Open(badgerOptions(s.dataDir(), s.log))
+	if err != nil {
+		return fmt.Errorf("%w: %w; run `pawl store check`, or restore a copy", outbox.ErrDamaged, err)
+	}
+	s.db = db
+	return nil
+}
+
+func removeEmpty(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), ".mem") && !strings.HasSuffix(e.Name(), ".vlog") {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if info.Size() == 0 {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkFormat(fresh bool) (formatDoc, error) {
+	doc, found, err := readFormat(s.db)
+	if err != nil {
+		return doc, err
+	}
+	if !found {
+		// A crash before the first document was written leaves the same as a
+		// store that lost everything; the mark tells them apart, in recover.
+		doc = formatDoc{Format: formatNumber, Epoch: rand.Text()}
+		if fresh {
+			err = writeFormat(s.db, doc)
+		}
+		s.info.FormatFrom = formatNumber
+		return doc, err
+	}
+	s.info.FormatFrom = doc.Format
+	return s.migrate(doc)
+}
+
+// recover brings Badger up to the journal's end, unless something is missing
+// that was acknowledged.
+func (s *Store) recover(doc formatDoc, noMark error) error {
+	var whole uint64
+	err := s.db.View(func(txn *badger.Txn) (err error) {
+		s.ring, whole, err = readRing(txn)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found, err := replay(s.journalDir(), whole, func(*frame) error { return nil })
+	if err != nil {
+		return err
+	}
+	claimed := max(found.claimed, s.ring.last)
+	if s.mark != nil {
+		claimed = max(claimed, s.mark.committed.revision)
+	}
+	lost := noMark != nil || claimed > found.reached
+	if lost && !s.opts.AcceptLoss {
+		return lossError(found.reached, claimed)
+	}
+	if err := s.applyJournal(whole); err != nil {
+		return err
+	}
+	base := max(found.newest, claimed)
+	if lost {
+		if doc, err = s.acceptLoss(doc, found.reached, base); err != nil {
+			return err
+		}
+	} else if err := writeFormat(s.db, doc); err != nil {
+		return err
+	}
+	s.info.Epoch, s.info.Lossy, s.info.Directory = doc.Epoch, doc.Lossy, s.opts.Dir
+	s.committed.Store(base)
+	if s.journal, err = newJournal(s.journalDir(), base, found.segments); err != nil {
+		return err
+	}
+	return errors.Join(s.journal.cut(base, false), s.mark.commit(base))
+}
+
+func lossError(reached, claimed uint64) error {
+	return fmt.Errorf("%w: revisions %d to %d are missing, up to %d changes that had been confirmed to their senders; "+
+		"the disk or its file system dropped or damaged them. Restore a copy, or start with --accept-loss to go on without them: "+
+		"every target is then looked at before anything is written to it",
+		outbox.ErrLost, reached+1, claimed, claimed-reached)
+}
+
+// applyJournal hands the frames above from to Badger, in portions.
+func (s *Store) applyJournal(from uint64) error {
+	l := newLayer()
+	flush := func() error {
+		if len(l.entries) == 0 {
+			return nil
+		}
+		err := s.writeLayer(l)
+		l = newLayer()
+		return err
+	}
+	_, err := replay(s.journalDir(), from, func(f *frame) error {
+		if f.last <= from {
+			return nil
+		}
+		err := f.entries(func(key record.Key, e *entry) error {
+			if old := l.entries[key]; old != nil {
+				old.merge(e)
+			} else {
+				l.entries[key] = e
+			}
+			l.bytes += e.size()
+			return nil
+		})
+		l.last = f.last
+		if err == nil && l.bytes >= applyBytes {
+			err = flush()
+		}
+		return err
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return fmt.Errorf("replay the journal: %w", err)
+	}
+	return nil
+}
+
+// acceptLoss starts a new epoch at base, above all that was ever given out.
+func (s *Store) acceptLoss(doc formatDoc, reached, base uint64) (formatDoc, error) {
+	s.log.Warn("the store lost acknowledged data, and that was accepted", "reached", reached, "lost_up_to", base)
+	doc.Epoch, doc.Lossy = rand.Text(), true
+	if err := writeFormat(s.db, doc); err != nil {
+		return doc, err
+	}
+	s.ring.restart()
+	b := newBatch(s.db)
+	defer b.discard()
+	if err := s.ring.finish(b, base); err != nil {
+		return doc, err
+	}
+	if s.mark != nil {
+		return doc, nil
+	}
+	// Without a mark it is unknown how far revisions had been claimed.
+	m, err := createMark(s.opts.Dir, base+2*claimStep, base)
+	s.mark = m
+	return doc, err
+}

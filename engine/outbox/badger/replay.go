@@ -1,0 +1,100 @@
+package badger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+)
+
+// replayed is what a pass over the journal found.
+type replayed struct {
+	segments []segment
+	frames   int
+	reached  uint64 // everything up to here is there
+	claimed  uint64 // something that is there says that all up to here was durable
+	newest   uint64 // last revision of any whole frame
+	problems []string
+}
+
+// replay reads the journal in dir and calls fn for its whole frames, in order.
+// A frame that is cut off at the end is what a power cut leaves, and no loss:
+// its group was never acknowledged. It is one where a later frame, or a later
+// segment, says that what is missing had been durable.
+//
+// applied is what Badger has, so that the journal has to go on from there.
+func replay(dir string, applied uint64, fn func(*frame) error) (replayed, error) {
+	r := replayed{reached: applied, claimed: applied, newest: applied}
+	paths, err := segmentPaths(dir)
+	if err != nil {
+		return r, fmt.Errorf("read the journal: %w", err)
+	}
+	for _, path := range paths {
+		if err := r.segment(path, fn); err != nil {
+			return r, fmt.Errorf("read the journal %s: %w", path, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *replayed) segment(path string, fn func(*frame) error) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		r.segments = append(r.segments, segment{path: path, last: r.newest, size: int64(len(b))})
+	}()
+	offset := segmentHeader
+	if base, ok := parseSegment(b); ok {
+		r.claimed = max(r.claimed, base)
+	} else {
+		// Frames can stand behind a header that is damaged, but not behind one
+		// that was never written.
+		if len(bytes.Trim(b, "\x00")) > 0 {
+			r.problem(path, 0, "the header is damaged")
+		}
+		offset = 0
+	}
+	for offset < len(b) {
+		f, size, err := parseFrame(b[offset:])
+		if err != nil {
+			next := nextFrame(b, offset)
+			if next < 0 {
+				return nil
+			}
+			r.problem(path, offset, fmt.Sprintf("%d bytes are no frame, and whole ones follow", next-offset))
+			offset = next
+			continue
+		}
+		r.frame(&f)
+		if err := fn(&f); err != nil {
+			return fmt.Errorf("at byte %d: %w", offset, err)
+		}
+		offset += size
+	}
+	return nil
+}
+
+func (r *replayed) frame(f *frame) {
+	r.frames++
+	r.claimed = max(r.claimed, f.durable)
+	r.newest = max(r.newest, f.last)
+	if f.prev <= r.reached {
+		r.reached = max(r.reached, f.last)
+	}
+}
+
+func (r *replayed) problem(path string, offset int, what string) {
+	r.problems = append(r.problems, fmt.Sprintf("%s at byte %d: %s", filepath.Base(path), offset, what))
+}
+
+func parseSegment(b []byte) (base uint64, ok bool) {
+	if len(b) < segmentHeader || string(b[:8]) != segmentMagic ||
+		crc32.Checksum(b[:16], castagnoli) != binary.LittleEndian.Uint32(b[16:]) {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[8:]), true
+}

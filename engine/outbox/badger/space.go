@@ -1,0 +1,69 @@
+package badger
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+)
+
+// space watches the file system. A full one kills the process: Badger writes
+// into mapped files, and there is no error code for that.
+type space struct {
+	dir     string
+	reserve int64 // below 0: none
+	free    func(dir string) (int64, error)
+	behind  func() int64 // bytes that are in the journal and not yet in Badger
+
+	measured atomic.Int64 // free bytes; -1: unknown
+}
+
+// measure asks the file system, which takes about a microsecond. Where it does
+// not answer, nothing is refused.
+func (s *space) measure() int64 {
+	free, err := s.free(s.dir)
+	if err != nil {
+		free = -1
+	}
+	s.measured.Store(free)
+	return free
+}
+
+// admit refuses a Put where it, and what is queued, would reach into the
+// reserve. While others are queued it goes by what their commits measured.
+func (s *space) admit(size, queued int64) error {
+	if s.reserve < 0 {
+		return nil
+	}
+	free := s.measured.Load()
+	if queued == 0 || s.short(free, queued+size) {
+		free = s.measure()
+	}
+	short := s.short(free, queued+size)
+	if short {
+		return fmt.Errorf("%w: %d MiB are free in %s, and %d MiB are kept in reserve; free some space, and puts are taken again by themselves",
+			outbox.ErrNoSpace, free>>20, s.dir, s.reserve>>20)
+	}
+	return nil
+}
+
+func (s *space) short(free, queued int64) bool {
+	return free >= 0 && free-queued-s.behind() < s.reserve
+}
+
+// floor refuses to write to Badger at all where half of the reserve is gone.
+func (s *space) floor() error {
+	if free := s.measure(); s.reserve >= 0 && free >= 0 && free < s.reserve/2 {
+		return fmt.Errorf("%w: %d MiB are free in %s; free some space, and the store goes on by itself",
+			outbox.ErrNoSpace, free>>20, s.dir)
+	}
+	return nil
+}
+
+// isRefusing measures again, so that figures are right when no Put comes.
+func (s *space) isRefusing() bool {
+	if s.reserve < 0 {
+		return false
+	}
+	return s.short(s.measure(), 0)
+}

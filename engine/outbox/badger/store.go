@@ -1,0 +1,352 @@
+// Package badger keeps the outbox on disk, in a journal and in Badger.
+//
+// A group of changes is durable once it is in the journal: one write, one
+// fdatasync. From there Badger gets the newest state of each key, many groups
+// at once, and the journal is cut behind it. So a Put waits for one flush
+// instead of the two that a transaction of Badger costs, and a key that changes
+// a hundred times a second is written to Badger a few times.
+//
+//	Update ─▶ queue ─▶ journal (durable) ─▶ overlay ─▶ Badger
+//	                                  Get ─▶ overlay, else Badger
+//
+// The layout on disk is in docs/store-format.md.
+package badger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/outbox/internal/queue"
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Names within the directory.
+const (
+	dataName    = "data"
+	journalName = "journal"
+)
+
+// claimStep is how many revisions are claimed at once.
+const claimStep = 1 << 20
+
+// Store implements outbox.Store.
+type Store struct {
+	opts    Options
+	log     *slog.Logger
+	lock    *os.File
+	info    outbox.Info
+	mark    *mark
+	journal *journal
+	overlay *overlay
+	space   *space
+	queue   *queue.Queue
+	ring    ring
+
+	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
+	db      *badger.DB   // nil after Close
+	applyMu sync.Mutex   // one apply at a time; taken before dbMu
+
+	stop       chan struct{}
+	background sync.WaitGroup
+	closeOnce  sync.Once
+	closeErr   error
+
+	written     atomic.Uint64
+	committed   atomic.Uint64 // newest durable revision
+	compactMu   sync.Mutex
+	compactions atomic.Uint64
+	garbage     atomic.Int64 // estimate in bytes; -1: unknown
+}
+
+var _ outbox.Store = (*Store)(nil)
+
+// Opener returns a function that opens a store with the given observer.
+func Opener(opts Options) func(outbox.Observer) (outbox.Store, error) {
+	return func(observer outbox.Observer) (outbox.Store, error) {
+		opts.Observer = observer
+		s, err := Open(opts)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+func (s *Store) dataDir() string { return filepath.Join(s.opts.Dir, dataName) }
+
+func (s *Store) journalDir() string { return filepath.Join(s.opts.Dir, journalName) }
+
+// Update implements outbox.Store.
+func (s *Store) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
+	return s.queue.Update(key, decide)
+}
+
+// Commit implements queue.Backend.
+func (s *Store) Commit(changes []*queue.Change) error {
+	if h := s.opts.hooks.commit; h != nil {
+		if err := h(); err != nil {
+			return err
+		}
+	}
+	s.space.measure()
+	if err := s.overlay.waitRoom(); err != nil {
+		return err
+	}
+	keys := make([]record.Key, len(changes))
+	entries := make([]*entry, len(changes))
+	for i, c := range changes {
+		keys[i], entries[i] = c.Key, newEntry(c)
+	}
+	n, err := s.journal.append(keys, entries)
+	if err != nil {
+		return err
+	}
+	last := changes[len(changes)-1].Revision
+	s.written.Add(uint64(n))
+	s.committed.Store(last)
+	if err := s.mark.commit(last); err != nil {
+		// The group is durable. What is missed is the proof, should it get lost.
+		s.log.Warn("the high-water mark could not be written", "error", err)
+	}
+	s.overlay.add(keys, entries)
+	return nil
+}
+
+// claim implements queue.Options.Reserve.
+func (s *Store) claim(from uint64) (uint64, error) {
+	last := from + claimStep - 1
+	return last, s.mark.claim(last)
+}
+
+// Get implements outbox.Store.
+func (s *Store) Get(key record.Key) (outbox.Record, error) { return s.Load(key) }
+
+// Load implements queue.Backend.
+func (s *Store) Load(key record.Key) (outbox.Record, error) {
+	if rec, ok := s.overlay.lookup(key); ok && !s.isClosed() {
+		return rec, nil
+	}
+	var rec outbox.Record
+	err := s.view(func(txn *badger.Txn) (err error) {
+		rec, err = readRecord(txn, key)
+		return err
+	})
+	if err != nil {
+		return outbox.Record{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	return rec, nil
+}
+
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.queue.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// view runs fn on a snapshot of Badger. Where fn meets damage it is run again:
+// the collector may take a value log file away between the look at its pointer
+// and the read, and a second look finds where the value went.
+func (s *Store) view(fn func(*badger.Txn) error) (err error) {
+	for range 3 {
+		err = s.withDB(func(db *badger.DB) error {
+			if s.isClosed() {
+				return outbox.ErrClosed
+			}
+			return db.View(fn)
+		})
+		if !errors.Is(err, outbox.ErrDamaged) {
+			break
+		}
+	}
+	return err
+}
+
+// withDB runs fn while Badger is not reopened. fn must not call it again.
+func (s *Store) withDB(fn func(*badger.DB) error) error {
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	if s.db == nil {
+		return outbox.ErrClosed
+	}
+	return fn(s.db)
+}
+
+func readRecord(txn *badger.Txn, key record.Key) (rec outbox.Record, err error) {
+	b := appendKey(nil, kindDesired, key)
+	value, err := getValue(txn, b)
+	if err == nil && value != nil {
+		rec.Desired, err = openDesired(b, value)
+	}
+	if err != nil {
+		return outbox.Record{}, err
+	}
+	b[0] = kindStatus
+	value, err = getValue(txn, b)
+	if err == nil && value != nil {
+		rec.Status, err = openStatus(b, value)
+	}
+	if err != nil {
+		return outbox.Record{}, err
+	}
+	return rec, nil
+}
+
+// getValue returns a copy, nil where there is none.
+func getValue(txn *badger.Txn, key []byte) ([]byte, error) {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", outbox.ErrDamaged, err)
+	}
+	value, err := item.ValueCopy([]byte{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", outbox.ErrDamaged, err)
+	}
+	return value, nil
+}
+
+// Info implements outbox.Store.
+func (s *Store) Info() outbox.Info {
+	info := s.info
+	info.Revision = s.committed.Load()
+	return info
+}
+
+// Stats implements outbox.Store.
+func (s *Store) Stats() outbox.Stats {
+	q := s.queue.Stats()
+	return outbox.Stats{
+		Commits:        q.Commits,
+		Changes:        q.Changes,
+		Records:        q.Records,
+		BytesWritten:   s.written.Load(),
+		Waiting:        q.Waiting,
+		LastCommit:     q.LastCommit,
+		DiskBytes:      usedBytes(s.opts.Dir, ""),
+		RefusingPuts:   s.space.isRefusing(),
+		FreeBytes:      s.space.measured.Load(),
+		ReserveBytes:   max(s.opts.ReserveBytes, 0),
+		GarbageBytes:   s.garbage.Load(),
+		CompactionRuns: s.compactions.Load(),
+	}
+}
+
+// Close implements outbox.Store.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		last := s.queue.Close()
+		close(s.stop)
+		s.background.Wait()
+		s.closeErr = s.shutDown(last)
+	})
+	return s.closeErr
+}
+
+// shutDown hands all to Badger, so that the next Open finds an empty journal.
+// Where that fails, it replays the journal.
+func (s *Store) shutDown(last uint64) error {
+	s.compactMu.Lock() // a Compact that is under way ends first
+	defer s.compactMu.Unlock()
+	err := s.apply()
+	if err == nil {
+		err = s.journal.cut(s.committed.Load(), true)
+	}
+	err = errors.Join(err, s.journal.close())
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	if s.db != nil { // nil after a reopen that failed
+		err = errors.Join(err, s.db.Close())
+	}
+	err = errors.Join(err, s.mark.close(last, s.committed.Load()), unlock(s.lock))
+	s.db = nil
+	if err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}
+
+// Meta implements outbox.Store.
+func (s *Store) Meta(name string) ([]byte, error) {
+	key := append([]byte(docUser), name...)
+	var body []byte
+	err := s.view(func(txn *badger.Txn) error {
+		value, err := getValue(txn, key)
+		if err == nil && value != nil {
+			_, body, err = open(key, value)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read document %q: %w", name, err)
+	}
+	return body, nil
+}
+
+// SetMeta implements outbox.Store.
+func (s *Store) SetMeta(name string, value []byte) error {
+	const maxBytes = 64 << 10
+	if len(value) > maxBytes {
+		return fmt.Errorf("document %q has %d bytes, more than the %d allowed", name, len(value), maxBytes)
+	}
+	if s.isClosed() {
+		return outbox.ErrClosed
+	}
+	err := s.withDB(func(db *badger.DB) error { return setDoc(db, append([]byte(docUser), name...), value) })
+	if err != nil {
+		return fmt.Errorf("write document %q: %w", name, err)
+	}
+	return nil
+}
+
+func setDoc(db *badger.DB, key, value []byte) error {
+	return db.Update(func(txn *badger.Txn) error {
+		if value == nil {
+			return txn.Delete(key)
+		}
+		return txn.Set(key, seal(nil, key, 0, func(b []byte) []byte { return append(b, value...) }))
+	})
+}
+
+// Heads implements outbox.Store. It reads in portions, so that fn may take its
+// time and call the store.
+func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head) bool) error {
+	if s.isClosed() {
+		return outbox.ErrClosed
+	}
+	if err := s.apply(); err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	for {
+		var part []outbox.Head
+		err := s.view(func(txn *badger.Txn) (err error) {
+			part, err = readHeads(ctx, txn, span, headsPortion)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		for i := range part {
+			if !fn(part[i]) {
+				return nil
+			}
+		}
+		if len(part) < headsPortion {
+			return nil
+		}
+		span.After = &part[len(part)-1].Key
+	}
+}
