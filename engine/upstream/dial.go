@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,9 @@ import (
 
 // errAddress is what the dialler says of an address that it refuses.
 var errAddress = errors.New("the address is not allowed")
+
+// errNotH2 is what the dialler says of a server without HTTP/2.
+var errNotH2 = errors.New("the server does not offer HTTP/2, which is all that this upstream may speak")
 
 // tlsError is a handshake that failed, or a server without the protocol that
 // was asked for.
@@ -122,7 +124,7 @@ type dialler struct {
 	insecure   bool
 	roots      *watched[*x509.CertPool]
 	certs      *watched[[]tls.Certificate]
-	maybeH2    *atomic.Bool // whether the last handshake ended in HTTP/2
+	maybeH2    *atomic.Bool // cleared when the server turns out not to offer HTTP/2
 }
 
 func (d *dialler) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -133,8 +135,38 @@ func (d *dialler) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &countedConn{Conn: conn}, nil
 }
 
+// dialH1 opens a TLS connection for HTTP/1.1.
+func (d *dialler) dialH1(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.dialTLS(ctx, network, address, "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// dialH2 opens a TLS connection for HTTP/2, or fails with errNotH2.
+func (d *dialler) dialH2(ctx context.Context, network, address string) (net.Conn, error) {
+	offer := []string{"h2"}
+	if d.protocol == ProtocolAuto {
+		if !d.maybeH2.Load() {
+			return nil, tlsError{errNotH2} // another connection has found out
+		}
+		offer = append(offer, "http/1.1") // some servers refuse the handshake otherwise
+	}
+	conn, err := d.dialTLS(ctx, network, address, offer...)
+	if err != nil {
+		return nil, err
+	}
+	if !isH2(conn) {
+		d.maybeH2.Store(d.protocol != ProtocolAuto)
+		_ = conn.Close()
+		return nil, tlsError{errNotH2}
+	}
+	return conn, nil
+}
+
 // dialTLS opens a TLS connection with what the files say now.
-func (d *dialler) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *dialler) dialTLS(ctx context.Context, network, address string, protocols ...string) (*tls.Conn, error) {
 	raw, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -144,7 +176,7 @@ func (d *dialler) dialTLS(ctx context.Context, network, address string) (net.Con
 		InsecureSkipVerify: d.insecure, // #nosec G402: the operator's explicit choice
 		RootCAs:            d.roots.get(),
 		Certificates:       d.certs.get(),
-		NextProtos:         d.protocol.alpn(),
+		NextProtos:         protocols,
 		MinVersion:         tls.VersionTLS12,
 	})
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
@@ -153,53 +185,7 @@ func (d *dialler) dialTLS(ctx context.Context, network, address string) (net.Con
 		_ = raw.Close()
 		return nil, tlsError{err}
 	}
-	h2 := isH2(conn)
-	if d.protocol == ProtocolHTTP2 && !h2 {
-		_ = conn.Close()
-		return nil, tlsError{errors.New("the server does not offer HTTP/2, which is all that this upstream may speak")}
-	}
-	d.maybeH2.Store(h2)
 	return conn, nil
 }
 
 func isH2(conn *tls.Conn) bool { return conn.ConnectionState().NegotiatedProtocol == "h2" }
-
-// alpn lists what is offered in the handshake.
-func (p Protocol) alpn() []string {
-	switch p {
-	case ProtocolHTTP1:
-		return []string{"http/1.1"}
-	case ProtocolHTTP2:
-		return []string{"h2"}
-	}
-	return []string{"h2", "http/1.1"}
-}
-
-// versions tells net/http the same.
-func (p Protocol) versions() *http.Protocols {
-	var v http.Protocols
-	v.SetHTTP1(p == ProtocolAuto || p == ProtocolHTTP1)
-	v.SetHTTP2(p == ProtocolAuto || p == ProtocolHTTP2)
-	v.SetUnencryptedHTTP2(p == ProtocolH2C)
-	return &v
-}
-
-// newTransport returns a transport for the upstream's one host. It knows no
-// proxy, decompresses nothing, and keeps a connection for every request that
-// may be under way.
-func newTransport(c Config, d *dialler) *http.Transport {
-	return &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		Protocols:              c.Protocol.versions(),
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    c.MaxConcurrent,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: maxResponseHeaderBytes,
-		HTTP2: &http.HTTP2Config{
-			// A peer that vanished is noticed by its silence.
-			SendPingTimeout: 15 * time.Second,
-			PingTimeout:     15 * time.Second,
-		},
-	}
-}

@@ -162,8 +162,8 @@ func TestAProxyInTheEnvironmentIsIgnored(t *testing.T) {
 	if strings.Contains(f.Message, "proxy") {
 		t.Errorf("a proxy was asked: %s", f.Message)
 	}
-	tr, ok := u.transport.(*http.Transport)
-	if !ok || tr.Proxy != nil {
+	tr, ok := u.transport.(*transport)
+	if !ok || tr.h1.Proxy != nil {
 		t.Error("the transport knows a proxy")
 	}
 }

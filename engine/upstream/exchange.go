@@ -76,7 +76,8 @@ func (u *Upstream) dress(c *call) {
 }
 
 // send makes the round trip. A connection that was closed before anything of
-// the request left is no attempt at all: another one is taken.
+// the request left, or that turned out to be for HTTP/1.1, is no attempt at
+// all: another one is taken.
 func (u *Upstream) send(ctx context.Context, c *call) (*http.Response, *Failure) {
 	for stale := 0; ; stale++ {
 		j := newJourney(u.foreign, u.config.Protocol == ProtocolH2C)
@@ -84,7 +85,8 @@ func (u *Upstream) send(ctx context.Context, c *call) (*http.Response, *Failure)
 		if err == nil {
 			return res, nil
 		}
-		if stale < maxStaleConns && ctx.Err() == nil && j.staleConn() {
+		again := j.staleConn() || errors.Is(err, errNotH2) && !u.maybeH2.Load()
+		if again && stale < maxStaleConns && ctx.Err() == nil {
 			continue
 		}
 		return nil, u.classify(ctx, err, c.sent || j.maybeSent(err), c.tokens)

@@ -61,9 +61,10 @@ func TestATLSConnectionProvesItUnlessItIsShared(t *testing.T) {
 	a := newAuthority(t)
 	base := serveTLS(t, a, true, func(http.ResponseWriter, *http.Request) {}, nil)
 	ca := writeFile(t, "ca.pem", a.pem)
+	offers := map[Protocol]string{ProtocolHTTP1: "http/1.1", ProtocolHTTP2: "h2"}
 	for protocol, want := range map[Protocol]bool{ProtocolHTTP1: false, ProtocolHTTP2: true} {
 		u := open(t, base, func(c *Config) { c.TLS.CAFile = ca; c.Protocol = protocol })
-		c, err := diallerOf(t, u).dialTLS(t.Context(), "tcp", strings.TrimPrefix(base, "https://"))
+		c, err := diallerOf(t, u).dialTLS(t.Context(), "tcp", strings.TrimPrefix(base, "https://"), offers[protocol])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func TestAConnectionThatTookNothingIsNoAttempt(t *testing.T) {
 		}
 	})
 	u := open(t, base)
-	tr := u.transport.(*http.Transport)
+	tr := u.transport.(*transport).h1
 	dial := tr.DialContext
 	var first *deafConn
 	var once sync.Once
@@ -130,7 +130,7 @@ func (c *deafConn) Write(p []byte) (int, error) {
 func TestAFreshConnectionThatTookNothingIsCertainlyUnsent(t *testing.T) {
 	base := rawServer(t, func(_ int, c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	u := open(t, base)
-	tr := u.transport.(*http.Transport)
+	tr := u.transport.(*transport).h1
 	dial := tr.DialContext
 	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)

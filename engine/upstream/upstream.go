@@ -67,7 +67,7 @@ type Upstream struct {
 	transport   http.RoundTripper
 	dialler     *dialler    // of transport; nil: it is foreign
 	foreign     bool        // transport is Options.RoundTripper
-	maybeH2     atomic.Bool // requests may go over HTTP/2
+	maybeH2     atomic.Bool // requests go over HTTP/2, as far as is known
 	closed      atomic.Bool
 }
 
