@@ -1,13 +1,9 @@
 package reconcile
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
@@ -236,38 +232,4 @@ func withAttempt(list []record.Attempt, a record.Attempt) []record.Attempt {
 
 func samePolicies(a, b *record.Desired) bool {
 	return a.Conflict == b.Conflict && a.Deletion == b.Deletion && a.Suspend == b.Suspend
-}
-
-// SameContent reports whether two payloads say the same: the same bytes, or
-// JSON of the same value, where key order and white space count for nothing and
-// numbers are compared by their literal (R03).
-func SameContent(a, b *record.Desired) bool {
-	if a.Hash == b.Hash {
-		return true
-	}
-	ca, ok := canonical(a.Payload)
-	if !ok {
-		return false
-	}
-	cb, ok := canonical(b.Payload)
-	return ok && bytes.Equal(ca, cb)
-}
-
-// canonical returns JSON with sorted keys and no white space. What is not JSON,
-// or is not valid UTF-8 (which decoding would paper over), has no such form.
-func canonical(b []byte) ([]byte, bool) {
-	if !utf8.Valid(b) {
-		return nil, false
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return nil, false
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, false // something follows
-	}
-	out, err := json.Marshal(v)
-	return out, err == nil
 }

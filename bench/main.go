@@ -1,0 +1,127 @@
+// Command bench measures Pawl beside a peer or a limit, both in one run, and
+// prints the ratio: absolute figures say more of the machine than of the program.
+//
+//	go run . all           every benchmark; about half an hour
+//	go run . put cycle     some of them
+//	go run . -short all    smaller sizes, for a first look
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// benchmark is one row of what must be shown.
+type benchmark struct {
+	name, what string
+	run        func(*report) error
+}
+
+var benchmarks = []benchmark{
+	{"put", "durable Put of 1 KiB, distinct keys, beside a raw append-and-fdatasync log with the same group commit", benchPut},
+	{"cycle", "put, deliver to a sink that does nothing, ack: 256 callers, sustained, beside the raw log", benchCycle},
+	{"hot", "one key hit by 1,000 callers: records written per Put", benchHot},
+	{"scale", "a million and five million resources: memory, schedule, time to the first delivery", benchScale},
+	{"http", "the http adapter beside a plain Go HTTP client doing the same requests", benchHTTP},
+	{"parked", "5,000 calls in flight in one plugin instance", benchParked},
+	{"churn", "a million put/ack cycles over a thousand keys: disk", benchChurn},
+	{"start", "a plugin made ready with a warm compile cache", benchStart},
+}
+
+// report is what a benchmark may use and where it says what it found.
+type report struct {
+	ctx   context.Context
+	short bool
+	dir   string // a fresh folder
+	below int
+}
+
+// line prints free text about the running benchmark.
+func (r *report) line(format string, args ...any) { fmt.Printf("    "+format+"\n", args...) }
+
+// atLeast prints a figure that should be at least want.
+func (r *report) atLeast(what string, got, want float64, unit string) {
+	r.verdict(what, got >= want, fmt.Sprintf("%.3g%s", got, unit), fmt.Sprintf("at least %.3g%s", want, unit))
+}
+
+// under prints a figure that should be under want.
+func (r *report) under(what string, got, want float64, unit string) {
+	r.verdict(what, got < want, fmt.Sprintf("%.3g%s", got, unit), fmt.Sprintf("under %.3g%s", want, unit))
+}
+
+func (r *report) verdict(what string, ok bool, got, want string) {
+	word := "ok"
+	if !ok {
+		word = "MISSED"
+		r.below++
+	}
+	fmt.Printf("  %-6s %-58s %12s  (%s)\n", word, what, got, want)
+}
+
+func main() {
+	short := flag.Bool("short", false, "smaller sizes")
+	dir := flag.String("dir", "", "where stores are made; defaults to the temporary folder, which may be no real disk")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: go run . [-short] [-dir DIR] all | NAME…")
+		for _, b := range benchmarks {
+			fmt.Fprintf(os.Stderr, "  %-8s %s\n", b.name, b.what)
+		}
+	}
+	flag.Parse()
+	if child, ok := os.LookupEnv(scaleChildEnv); ok {
+		scaleChild(child)
+		return
+	}
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	for _, name := range flag.Args() {
+		if name != "all" && !slices.ContainsFunc(benchmarks, func(b benchmark) bool { return b.name == name }) {
+			fmt.Fprintf(os.Stderr, "there is no benchmark %q\n", name)
+			flag.Usage()
+			os.Exit(2)
+		}
+	}
+	missed := 0
+	for _, b := range benchmarks {
+		if !slices.Contains(flag.Args(), b.name) && !slices.Contains(flag.Args(), "all") {
+			continue
+		}
+		fmt.Printf("%s: %s\n", b.name, b.what)
+		n, err := runOne(b, *short, *dir)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", b.name, err)
+			os.Exit(1)
+		}
+		missed += n
+	}
+	if missed > 0 {
+		fmt.Printf("%d figures missed what they should reach\n", missed)
+	}
+}
+
+func runOne(b benchmark, short bool, parent string) (missed int, err error) {
+	dir, err := os.MkdirTemp(parent, "pawl-bench-"+b.name+"-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	r := &report{ctx: context.Background(), short: short, dir: dir}
+	began := time.Now()
+	err = b.run(r)
+	fmt.Printf("    took %s\n", time.Since(began).Round(time.Second))
+	return r.below, err
+}
+
+// payload returns a JSON document of about 1 KiB that differs for each n.
+func payload(n int) []byte {
+	return fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, filler[:1024-24])
+}
+
+var filler = strings.Repeat("the quick brown fox jumps over the lazy dog, ", 24)
