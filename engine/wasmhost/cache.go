@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The compile cache: CacheDir/<SHA-256 of the module>/ holds what wazero's own
@@ -38,11 +39,27 @@ func openCacheDir(dir string) error {
 	return checkOwner(dir, st)
 }
 
-// verifyEntry removes the cache entry in dir unless it is whole.
-func verifyEntry(dir string) error {
-	want, err := os.ReadFile(filepath.Join(dir, sumFile))
-	if err == nil {
+// cacheAge is how long an entry is kept that no run has used.
+const cacheAge = 30 * 24 * time.Hour
+
+// pruneCache removes entries that were last used before then.
+func pruneCache(dir string, then time.Time) error {
+	sealed, err := filepath.Glob(filepath.Join(dir, "*", sumFile))
+	for _, path := range sealed {
+		if st, serr := os.Stat(path); serr == nil && st.ModTime().Before(then) {
+			err = errors.Join(err, removeEntry(filepath.Dir(path)))
+		}
+	}
+	return err
+}
+
+// verifyEntry removes the cache entry in dir unless it is whole; of a whole one
+// it notes the use.
+func verifyEntry(dir string, now time.Time) error {
+	sealed := filepath.Join(dir, sumFile)
+	if want, err := os.ReadFile(sealed); err == nil {
 		if got, err := sums(dir); err == nil && got == string(want) {
+			_ = os.Chtimes(sealed, now, now) // else it is pruned early, and made again
 			return nil
 		}
 	}
@@ -51,7 +68,7 @@ func verifyEntry(dir string) error {
 
 func removeEntry(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("%w: a damaged entry can't be removed: %w", ErrCacheDir, err)
+		return fmt.Errorf("%w: an entry can't be removed: %w", ErrCacheDir, err)
 	}
 	return nil
 }

@@ -45,6 +45,12 @@ type answer struct {
 	fault    *Fault        // of status Fault
 }
 
+// unsent is the answer of a call that no guest was entered for.
+func unsent(why error) answer {
+	return answer{result: abi.Result{Result: sink.Result{
+		Status: sink.Unreachable, Message: "not sent: " + why.Error(), NotSent: true}}}
+}
+
 // key names the call in logs and faults.
 func (c *call) key() string {
 	if len(c.reqs) == 0 {

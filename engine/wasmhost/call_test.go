@@ -131,6 +131,37 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestACallThatWaitsForAnInstanceToStartEndsWithItsContext(t *testing.T) {
+	started, release := make(chan struct{}, 2), make(chan struct{}, 2)
+	g := guest{
+		configure: seq(park(1, atHTTP, len(httpGet)), ret(1)),
+		resume:    seq(resumeOK, i32c(0)),
+		start:     seq(when(opIs(5), unreachable), answerOK(1), ret(0)),
+	}
+	release <- struct{}{} // Open passes
+	s := openASM(t, g, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+		started <- struct{}{}
+		<-release
+		return &upstream.Response{Status: 200}, nil
+	})})
+	<-started
+	if r := s.Delete(t.Context(), request("bad", "")); r.Status != sink.Fault {
+		t.Fatalf("%+v", r)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := s.Start(ctx, abi.OpApply, request("k", ""))
+	patient := s.Start(t.Context(), abi.OpApply, request("patient", ""))
+	<-started
+	cancel()
+	if r := result(); r.Status != sink.Unreachable || !r.NotSent {
+		t.Errorf("%+v", r)
+	}
+	release <- struct{}{}
+	if r := patient(); r.Status != sink.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
 // lines is a log's output, a message at a time.
 type lines chan string
 

@@ -46,10 +46,10 @@ func (s *Sink) enqueue(l *callList, c *call, first bool) {
 	}
 }
 
-// abandon ends a call that no instance has: nothing of it was sent.
+// abandon ends a call that no instance has: nothing of it was sent, in an
+// earlier instance neither, or it would not be here.
 func (c *call) abandon(err error) {
-	c.answer = answer{result: abi.Result{Result: sink.Result{
-		Status: sink.Unreachable, Message: "not sent: " + err.Error(), NotSent: !c.maybeSent}}}
+	c.answer = unsent(err)
 	c.done <- struct{}{}
 }
 

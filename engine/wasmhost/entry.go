@@ -1,7 +1,10 @@
 package wasmhost
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -29,12 +32,12 @@ const maxKeptBuffer = 1 << 20
 // begin enters the guest to start c. The call's deadline runs from here.
 func (in *instance) begin(c *call) {
 	if c.ctx.Err() != nil {
-		in.end(c, answer{result: abi.Result{Result: sink.Result{
-			Status: sink.Unreachable, Message: "not sent: " + c.ctx.Err().Error()}}})
+		in.end(c, unsent(context.Cause(c.ctx)))
 		return
 	}
 	in.lastCall++
 	c.id = in.lastCall
+	in.now = time.Now()
 	c.deadline = in.now.Add(c.timeout)
 	in.calls[c.id] = c
 	in.live.pushBack(c)
@@ -94,6 +97,9 @@ func (in *instance) enter(f api.Function, c *call, input []byte) {
 	}
 	if err != nil {
 		kind, cause := kindOf(err)
+		if bug := runtime.Error(nil); errors.As(err, &bug) {
+			in.sink.log.Error("a panic of the host's own within an entry of the guest; please report it", "trace", err.Error())
+		}
 		in.fault(c, kind, cause)
 		return
 	}

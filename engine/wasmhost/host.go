@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -23,8 +24,8 @@ import (
 type Options struct {
 	// CacheDir keeps compiled plugins between runs, one folder per plugin. It is
 	// created with mode 0700; an existing folder that others can reach is
-	// refused. Defaults to pawl/wasm in the user's cache folder; where there is
-	// none, every start compiles anew.
+	// refused. What was not used for 30 days is removed. Defaults to pawl/wasm in
+	// the user's cache folder; where there is none, every start compiles anew.
 	CacheDir string
 	// MemoryBytes is the most that an instance's memory may grow to, for every
 	// sink. Defaults to 256 MiB.
@@ -67,6 +68,9 @@ func New(_ context.Context, o Options) (*Host, error) {
 	}
 	if err := openCacheDir(h.cacheDir); err != nil {
 		return nil, &Error{Op: "new", Err: err, Hint: "make sure that nobody else wrote to it, or remove it; then chmod 700, or set another folder"}
+	}
+	if err := pruneCache(h.cacheDir, time.Now().Add(-cacheAge)); err != nil {
+		h.log.Warn("the compile cache was not tidied", "dir", h.cacheDir, "cause", err)
 	}
 	return h, nil
 }
@@ -172,7 +176,7 @@ func (p *Plugin) compile(ctx context.Context, wasm []byte) error {
 }
 
 func (p *Plugin) compileCached(ctx context.Context, wasm []byte, dir string) (err error) {
-	if err := verifyEntry(dir); err != nil {
+	if err := verifyEntry(dir, time.Now()); err != nil {
 		return err
 	}
 	cache, err := wazero.NewCompilationCacheWithDir(dir)

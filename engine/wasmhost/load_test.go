@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
@@ -171,5 +172,38 @@ func TestACacheFolderThatOthersCanReachIsRefused(t *testing.T) {
 	}
 	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+}
+
+func TestACacheEntryThatNobodyUsesIsRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	host := func() *wasmhost.Host {
+		h, err := wasmhost.New(t.Context(), wasmhost.Options{CacheDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	old, used := guest{pages: 3}.wasm(), guest{pages: 4}.wasm()
+	load(t, host(), "old", old)
+	load(t, host(), "used", used)
+	seals, err := filepath.Glob(filepath.Join(dir, "*", "pawl-sums"))
+	if err != nil || len(seals) != 2 {
+		t.Fatalf("%v, %v", seals, err)
+	}
+	for _, seal := range seals {
+		long := time.Now().Add(-31 * 24 * time.Hour)
+		if err := os.Chtimes(seal, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := host() // removes both
+	if files := cacheFiles(t, dir); len(files) != 0 {
+		t.Errorf("still there: %v", files)
+	}
+	load(t, h, "used", used)
+	host()
+	if files := cacheFiles(t, dir); len(files) != 1 {
+		t.Errorf("in the cache: %v", files)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -222,6 +223,11 @@ func (in *instance) surrender() []*call {
 // cancelled ends a call whose context has ended: as unreachable where the
 // caller lost interest or host I/O was pending, else as the plugin's fault.
 func (in *instance) cancelled(c *call) {
+	if i := slices.Index(in.held, c); i >= 0 {
+		in.held = slices.Delete(in.held, i, i+1)
+		in.end(c, unsent(context.Cause(c.ctx)))
+		return
+	}
 	if c.ended || c.id == 0 || in.calls[c.id] != c {
 		return // ended, or not entered: begin looks at the context
 	}
@@ -254,6 +260,8 @@ func (in *instance) timeUp(c *call, cause error) {
 	in.cancelGuest(id)
 }
 
+// polls reports whether the guest is to be polled. Without calls it is not: what
+// still runs in it goes on with the next entry.
 func (in *instance) polls() bool { return in.want == wantPoll && in.live.head != nil }
 
 // recycle lets an instance whose memory grew too much take no more calls.
