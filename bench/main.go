@@ -11,7 +11,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -65,6 +67,7 @@ func (r *report) verdict(what string, ok bool, got, want string) {
 
 func main() {
 	short := flag.Bool("short", false, "smaller sizes")
+	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	dir := flag.String("dir", "", "where stores are made; defaults to the temporary folder, which may be no real disk")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: go run . [-short] [-dir DIR] all | NAME…")
@@ -87,6 +90,17 @@ func main() {
 			flag.Usage()
 			os.Exit(2)
 		}
+	}
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
 	}
 	missed := 0
 	for _, b := range benchmarks {
@@ -119,9 +133,14 @@ func runOne(b benchmark, short bool, parent string) (missed int, err error) {
 	return r.below, err
 }
 
-// payload returns a JSON document of about 1 KiB that differs for each n.
+// payload returns a JSON document of 1 KiB that differs for each n.
 func payload(n int) []byte {
-	return fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, filler[:1024-24])
+	b := make([]byte, 0, 1024)
+	b = append(b, `{"n":`...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	b = append(b, `,"text":"`...)
+	b = append(b, filler[:1024-len(b)-2]...)
+	return append(b, `"}`...)
 }
 
 var filler = strings.Repeat("the quick brown fox jumps over the lazy dog, ", 24)
