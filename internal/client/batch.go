@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pawlsync/pawl/internal/api"
@@ -26,10 +28,9 @@ func (c *Client) Batch(ctx context.Context, lines iter.Seq[api.BatchLine]) iter.
 	return func(yield func(api.BatchAnswer, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		body, sink := io.Pipe()
+		body := newBody()
 		defer body.Close()
-		sent := &atomic.Int64{}
-		go func() { sink.CloseWithError(writeLines(sink, lines, sent)) }()
+		go body.fill(lines)
 		response, err := c.send(ctx, http.MethodPost, "/v1/batch", nil, body, "application/x-ndjson")
 		if err != nil {
 			yield(api.BatchAnswer{}, err)
@@ -43,25 +44,82 @@ func (c *Client) Batch(ctx context.Context, lines iter.Seq[api.BatchLine]) iter.
 			yield(api.BatchAnswer{}, context.Cause(ctx))
 		case err != nil:
 			yield(api.BatchAnswer{}, fmt.Errorf("the batch was cut after line %d: %w", answered, err))
-		case answered < sent.Load():
+		case answered < body.sent.Load():
 			yield(api.BatchAnswer{}, fmt.Errorf("the batch was cut after line %d: the daemon ended its answer; send the rest again", answered))
 		}
 	}
 }
 
-func writeLines(w io.Writer, lines iter.Seq[api.BatchLine], sent *atomic.Int64) error {
-	buffered := bufio.NewWriterSize(w, 64<<10)
+// body is the body of a batch request. A Read takes the lines that are there,
+// and waits only where there are none, so that a line is never held back until
+// the next one comes.
+type body struct {
+	lines  chan []byte
+	closed chan struct{}
+	close  func()
+	rest   []byte       // of the line that was read last
+	sent   atomic.Int64 // lines
+	err    error        // why there are no more lines; set before lines is closed
+}
+
+func newBody() *body {
+	b := &body{lines: make(chan []byte, 256), closed: make(chan struct{})}
+	b.close = sync.OnceFunc(func() { close(b.closed) })
+	return b
+}
+
+func (b *body) fill(lines iter.Seq[api.BatchLine]) {
+	defer close(b.lines)
 	for line := range lines {
 		data, err := encode(line)
 		if err != nil {
-			return fmt.Errorf("%s/%s: %w", line.Sink, line.Key, err)
+			b.err = fmt.Errorf("%s/%s: %w", line.Sink, line.Key, err)
+			return
 		}
-		if _, err := buffered.Write(data); err != nil {
-			return err
+		select {
+		case b.lines <- data:
+			b.sent.Add(1)
+		case <-b.closed:
+			return
 		}
-		sent.Add(1)
 	}
-	return buffered.Flush()
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (n int, err error) {
+	if len(b.rest) == 0 {
+		select {
+		case line, more := <-b.lines:
+			if !more {
+				return 0, cmp.Or(b.err, io.EOF)
+			}
+			b.rest = line
+		case <-b.closed:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	for {
+		moved := copy(p[n:], b.rest)
+		b.rest = b.rest[moved:]
+		if n += moved; n == len(p) {
+			return n, nil
+		}
+		select {
+		case line, more := <-b.lines:
+			if !more {
+				return n, nil // the next Read says why
+			}
+			b.rest = line
+		default:
+			return n, nil
+		}
+	}
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.close()
+	return nil
 }
 
 var errStopped = errors.New("stopped by the caller")

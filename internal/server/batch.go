@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"time"
 
@@ -21,9 +22,10 @@ import (
 
 // Bounds of what one batch holds in memory.
 const (
-	groupLines   = 1000    // put at once
-	groupBytes   = 4 << 20 // payload put at once
-	answersBytes = 8 << 20 // answers that wait for a client that sends, but does not read yet
+	groupLines    = 1000    // put at once
+	groupBytes    = 4 << 20 // payload put at once
+	batchPatience = 4       // times Options.IOTimeout: how long a client may pause between lines
+	answersBytes  = 8 << 20 // answers that wait for a client that sends, but does not read yet
 )
 
 const batchPath = "/v1/batch"
@@ -73,7 +75,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	in := &lineReader{
-		from:    bufio.NewReaderSize(http.MaxBytesReader(nil, &patient{r.Body, ctx, rc, 4 * s.o.IOTimeout}, s.o.RequestMaxBytes), 256<<10),
+		from:    bufio.NewReaderSize(http.MaxBytesReader(nil, &patient{r.Body, ctx, rc, batchPatience * s.o.IOTimeout}, s.o.RequestMaxBytes), 256<<10),
 		longest: s.putMaxBytes(),
 	}
 	err := s.putGroups(ctx, in, out)
@@ -224,6 +226,8 @@ func (s *Server) batchProblem(ctx context.Context, err error, line int) *api.Pro
 	case errors.As(err, &tooLarge):
 		return api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
 			fmt.Sprintf("the batch has more than %d bytes, and was cut after line %d", tooLarge.Limit, line), "send the rest in another one; server.max_request_bytes sets the limit")
+	case errors.Is(err, os.ErrDeadlineExceeded) && s.stopping.Err() == nil:
+		return api.NewProblem(http.StatusRequestTimeout, api.CodeBadRequest, fmt.Sprintf("no more came for %s after line %d", batchPatience*s.o.IOTimeout, line), again)
 	case ctx.Err() != nil:
 		p := s.problem(ctx, context.Cause(ctx))
 		p.Hint = again

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	}
 	var e *engine.Error
 	if errors.As(err, &e) {
-		p.Hint = e.Hint
+		p.Hint = cmp.Or(e.Hint, p.Hint)
 		p.Detail = (&engine.Error{Op: e.Op, Key: e.Key, Err: e.Err}).Error()
 	}
 	switch p.Code {

@@ -199,6 +199,17 @@ func TestABatchEndsWhenTheServerStops(t *testing.T) {
 	}
 }
 
+func TestABatchWhoseClientFallsSilentIsEnded(t *testing.T) {
+	_, _, hs := start(t, Options{IOTimeout: 50 * time.Millisecond})
+	w, out := feed(t, hs.URL)
+	fmt.Fprintln(w, `{"sink":"web","key":"k","payload":1}`)
+	got, err := io.ReadAll(out)
+	as := answersOf(t, string(got))
+	if err != nil || len(as) != 2 || as[1].Line != 0 || !strings.Contains(as[1].Error.Detail, "no more came for 200ms after line 1") {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 // follow opens a watch and returns its lines.
 func follow(t *testing.T, url string, header ...string) *bufio.Reader {
 	t.Helper()
