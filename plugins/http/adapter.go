@@ -33,95 +33,105 @@ func (a *adapter) Configure(_ context.Context, c pawl.Config) (pawl.Configured, 
 }
 
 // Observe looks at the object and compares it with r.
-func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observation, err error) {
 	if !a.cfg.observe.enabled {
-		return pawl.Observation{}, pawl.Rejected("observe is disabled by the sink's config")
+		return o, pawl.Rejected("observe is disabled by the sink's config")
 	}
-	o, err := a.look(ctx, r)
+	err = a.look(ctx, r, &o)
 	if err == nil && o.MatchDesired != pawl.Yes {
-		a.remember(r.Key, o)
+		a.remember(r.Key, &o)
 	}
 	return o, err
 }
 
-// look sends the observing request; a missing object is an observation, not an error.
-func (a *adapter) look(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+// look sends the observing request; a missing object leaves o empty and is no error.
+func (a *adapter) look(ctx context.Context, r *pawl.Request, o *pawl.Observation) error {
 	op := &a.cfg.observe
 	resp, path, err := a.send(ctx, r, op, nil, nil)
 	if err != nil {
-		return pawl.Observation{}, err
+		return err
 	}
 	if resp.Status == 404 || resp.Status == 410 {
-		return pawl.Observation{}, nil
+		return nil
 	}
-	if err := a.cfg.classify(pawl.OpObserve, op.method, resp, false); err != nil {
-		return pawl.Observation{}, err
+	if err := a.cfg.classify(op.method, resp, false); err != nil {
+		return err
 	}
 	if len(resp.Body) > a.cfg.maxResponseBytes {
-		return pawl.Observation{}, pawl.Retry("the target's answer has " + strconv.Itoa(len(resp.Body)) +
+		return pawl.Retry("the target's answer has " + strconv.Itoa(len(resp.Body)) +
 			" bytes, more than max_response_bytes, " + strconv.Itoa(a.cfg.maxResponseBytes))
 	}
-	o := pawl.Observation{Exists: true, Ref: path, CID: resp.Header("ETag")}
-	if err := a.identify(&o, r, path, op); err != nil {
-		return pawl.Observation{}, err
+	o.Exists, o.Ref, o.CID = true, path, resp.Header("ETag")
+	if o.Object, err = a.object(r, path, op); err != nil {
+		return err
 	}
-	return o, a.cfg.judge(&o, r, resp)
+	return a.cfg.judge(o, r, resp)
 }
 
 // Apply writes the object.
-func (a *adapter) Apply(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+func (a *adapter) Apply(ctx context.Context, r *pawl.Request) (o pawl.Observation, err error) {
+	err = a.write(ctx, r, &o)
+	return o, err
+}
+
+// write is Apply with o left empty where there is an error. It is apart to keep
+// the stack small that a parked call holds.
+func (a *adapter) write(ctx context.Context, r *pawl.Request, o *pawl.Observation) error {
 	op := &a.cfg.apply
 	body, err := op.content(r, r.Payload)
 	if err != nil {
-		return pawl.Observation{}, err
+		return err
 	}
-	o := pawl.Observation{Exists: true, MatchDesired: pawl.Yes}
-	if err := a.cfg.own(&o, r, body); err != nil {
-		return pawl.Observation{}, err
-	}
-	condition := a.condition(r)
-	resp, path, err := a.send(ctx, r, op, body, condition)
+	kept, err := a.cfg.keep(r, body)
 	if err != nil {
-		return pawl.Observation{}, err
+		return err
 	}
-	if err := a.cfg.classify(pawl.OpApply, op.method, resp, r.Mode == pawl.CreateOnly); err != nil {
-		return pawl.Observation{}, err
+	resp, path, err := a.send(ctx, r, op, body, a.condition(r))
+	if err != nil {
+		return err
+	}
+	if err := a.cfg.classify(op.method, resp, r.Mode == pawl.CreateOnly); err != nil {
+		return err
 	}
 	if resp.Status == 202 && a.cfg.observe.enabled {
-		return a.accepted(ctx, r)
+		return a.accepted(ctx, r, o)
 	}
-	o.Ref = path
-	if err := a.identify(&o, r, path, op); err != nil {
-		return pawl.Observation{}, err
-	}
-	o.CID = resp.Header("ETag")
+	etag := resp.Header("ETag")
 	if a.cfg.compare == compareETag {
-		return o, a.learnETag(ctx, r, &o)
+		if etag == "" && a.cfg.observe.enabled {
+			if etag, err = a.lookForETag(ctx, r); err != nil {
+				return err
+			}
+		}
+		kept.asFound = etag
 	}
-	return o, nil
+	object, err := a.object(r, path, op)
+	if err != nil {
+		return err
+	}
+	o.Exists, o.MatchDesired, o.Ref, o.CID, o.Object = true, pawl.Yes, path, etag, object
+	o.AsFound, o.AdapterState = kept.asFound, kept.state
+	return nil
 }
 
 // accepted deals with a target that took the object in, but did not say that it
 // is persisted: if it is there already that is the proof.
-func (a *adapter) accepted(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
-	o, err := a.look(ctx, r)
-	if err == nil && o.MatchDesired == pawl.Yes {
-		return o, nil
+func (a *adapter) accepted(ctx context.Context, r *pawl.Request, o *pawl.Observation) error {
+	if err := a.look(ctx, r, o); err == nil && o.MatchDesired == pawl.Yes {
+		return nil
 	}
-	return pawl.Observation{}, pawl.Retry("the target accepted the object (202), but does not show it yet")
+	*o = pawl.Observation{}
+	return pawl.Retry("the target accepted the object (202), but does not show it yet")
 }
 
-// learnETag finds the ETag of what was just written.
-func (a *adapter) learnETag(ctx context.Context, r *pawl.Request, o *pawl.Observation) error {
-	if o.CID == "" && a.cfg.observe.enabled {
-		seen, err := a.look(ctx, r)
-		if err != nil {
-			return err
-		}
-		o.CID = seen.CID
-	}
-	o.AsFound = o.CID
-	return nil
+// lookForETag finds the ETag of what was just written, where apply did not tell
+// it. Inlined, it would add an Observation to the stack of every write.
+//
+//go:noinline
+func (a *adapter) lookForETag(ctx context.Context, r *pawl.Request) (string, error) {
+	var o pawl.Observation
+	err := a.look(ctx, r, &o)
+	return o.CID, err
 }
 
 // Delete removes the object.
@@ -142,7 +152,7 @@ func (a *adapter) Delete(ctx context.Context, r *pawl.Request) error {
 	if resp.Status == 202 && a.cfg.observe.enabled {
 		return pawl.InProgress("the target accepted the deletion (202)")
 	}
-	return a.cfg.classify(pawl.OpDelete, op.method, resp, false)
+	return a.cfg.classify(op.method, resp, false)
 }
 
 // send makes a request of r and returns the answer and the path that was asked for.
@@ -196,20 +206,19 @@ func (op *operation) content(r *pawl.Request, payload []byte) ([]byte, error) {
 	return op.body.append(make([]byte, 0, len(payload)+256), r, payload)
 }
 
-// identify names the object where two keys may mean the same one.
-func (a *adapter) identify(o *pawl.Observation, r *pawl.Request, path string, op *operation) (err error) {
+// object names the object where two keys may mean the same one; else "".
+func (a *adapter) object(r *pawl.Request, path string, op *operation) (string, error) {
 	switch a.cfg.object {
 	case nil:
+		return "", nil
 	case op.path:
-		o.Object = path
-	default:
-		o.Object, err = a.cfg.object.render(r)
+		return path, nil
 	}
-	return err
+	return a.cfg.object.render(r)
 }
 
 // remember keeps what an Apply needs to be conditional.
-func (a *adapter) remember(key string, o pawl.Observation) {
+func (a *adapter) remember(key string, o *pawl.Observation) {
 	if !a.cfg.conditional || o.Exists && !isStrong(o.CID) {
 		return
 	}

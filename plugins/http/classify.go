@@ -13,7 +13,7 @@ import (
 const maxExcerptBytes = 200
 
 // classify turns a status other than 2xx into an error; nil is a 2xx.
-func (cfg *config) classify(op pawl.Op, method string, resp *pawl.HTTPResponse, createOnly bool) error {
+func (cfg *config) classify(method string, resp *pawl.HTTPResponse, createOnly bool) error {
 	s := resp.Status
 	if s >= 200 && s <= 299 {
 		return nil

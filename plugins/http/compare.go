@@ -10,32 +10,39 @@ import (
 	pawl "github.com/pawlsync/pawl/sdk/go"
 )
 
-// own fills in what is kept with an ack of body: its digest, and the fields
-// that it owns. An error says that body can't be compared, so must not be sent.
-func (cfg *config) own(o *pawl.Observation, r *pawl.Request, body []byte) error {
+// kept is what an ack keeps of the content that it confirms.
+type kept struct {
+	asFound string
+	state   []byte
+}
+
+// keep works out what is kept of body. An error says that body can't be
+// compared, so must not be sent.
+func (cfg *config) keep(r *pawl.Request, body []byte) (k kept, err error) {
 	switch cfg.compare {
 	case compareOwned, compareJSON:
 		d, err := jsondoc.Parse(view(body))
 		if err != nil {
-			return pawl.Rejected("the payload is " + err.Error() + "; compare \"" + cfg.compare + "\" needs JSON")
+			return k, pawl.Rejected("the payload is " + err.Error() + "; compare \"" + cfg.compare + "\" needs JSON")
 		}
 		owned, digest := jsondoc.Own(d)
-		o.AsFound = hexDigest(digest)
-		if cfg.compare == compareOwned {
-			if len(owned) > pawl.MaxAdapterStateBytes {
-				return pawl.Rejected("the payload has " + strconv.Itoa(owned.Len()) + " fields; compare \"owned-json\" keeps track of " +
-					strconv.Itoa(pawl.MaxAdapterStateBytes/4) + " at most: use compare \"json\"")
-			}
-			o.AdapterState = owned
+		k.asFound = hexDigest(digest)
+		if cfg.compare == compareJSON {
+			return k, nil
 		}
+		if len(owned) > pawl.MaxAdapterStateBytes {
+			return k, pawl.Rejected("the payload has " + strconv.Itoa(owned.Len()) + " fields; compare \"owned-json\" keeps track of " +
+				strconv.Itoa(pawl.MaxAdapterStateBytes/4) + " at most: use compare \"json\"")
+		}
+		k.state = owned
 	case compareBytes:
-		o.AsFound = hexDigest(jsondoc.DigestBytes(view(body)))
+		k.asFound = hexDigest(jsondoc.DigestBytes(view(body)))
 	case compareHeader:
-		o.AsFound = hexHash(r.ContentHash)
+		k.asFound = hexHash(r.ContentHash)
 	case compareExists:
-		o.AsFound = existing
+		k.asFound = existing
 	}
-	return nil
+	return k, nil
 }
 
 // existing is what is found of an object of which nothing else counts.
@@ -144,8 +151,8 @@ func (cfg *config) judgeJSON(o *pawl.Observation, r *pawl.Request, found []byte)
 		j.before = j.ownedBefore()
 		o.MatchAcked = j.acked()
 	} else {
-		var sum jsondoc.Digest
-		j.before, sum = jsondoc.Own(have) // whatever is there and not desired is a difference
+		everything, sum := jsondoc.Own(have)
+		j.before = everything.Set() // whatever is there and not desired is a difference
 		o.AsFound = hexDigest(sum)
 		judgeToken(o, r)
 	}
@@ -160,17 +167,17 @@ type jsonJudge struct {
 	cfg    *config
 	r      *pawl.Request
 	have   *jsondoc.Doc
-	before jsondoc.Owned // fields that differ where they are not desired
+	before jsondoc.Set // fields that differ where they are not desired
 }
 
 // ownedBefore returns the fields that were owned at the last ack.
-func (j *jsonJudge) ownedBefore() jsondoc.Owned {
+func (j *jsonJudge) ownedBefore() jsondoc.Set {
 	a := j.r.Acked
 	switch {
 	case a == nil:
 		return nil
 	case len(a.AdapterState) > 0 && len(a.AdapterState)%4 == 0:
-		return jsondoc.Owned(a.AdapterState)
+		return jsondoc.Owned(a.AdapterState).Set()
 	case !a.HasPayload:
 		return nil
 	}
@@ -183,7 +190,7 @@ func (j *jsonJudge) ownedBefore() jsondoc.Owned {
 		return nil
 	}
 	owned, _ := jsondoc.Own(d)
-	return owned
+	return owned.Set()
 }
 
 // acked tells whether the target holds what was acked, at the fields owned then.

@@ -14,6 +14,7 @@ type call struct {
 	op      Op
 	input   []byte
 	request Request
+	answer  answer
 
 	// Under in.mu:
 	err      error         // not nil: the call is over
@@ -25,13 +26,13 @@ type call struct {
 // serve runs the call and sends its answer, unless the host gave it up.
 func (c *call) serve() {
 	in := c.in
-	a := in.plugin.serve(c, c.op, c.input, &c.request)
+	in.plugin.serve(c, c.op, c.input, &c.request, &c.answer)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if c.err != nil {
 		return
 	}
-	in.scratch = a.append(in.scratch[:0])
+	in.scratch = c.answer.append(in.scratch[:0])
 	in.host.result(c.id, in.scratch)
 	in.endCall(c, errEnded)
 }

@@ -57,71 +57,77 @@ func (a *answer) append(b []byte) []byte {
 	return appendResult(b, &a.observation, a.err, a.target)
 }
 
-// serve runs one call. r is where a single request is decoded to.
-func (p *plugin) serve(ctx context.Context, op Op, input []byte, r *Request) answer {
+// serve runs one call. r is where a single request is decoded to, a where the
+// answer goes: both live with the call and not on the goroutine's stack, which
+// thousands of parked calls hold. For the same reason the rarer operations have
+// functions of their own.
+func (p *plugin) serve(ctx context.Context, op Op, input []byte, r *Request, a *answer) {
 	switch op {
 	case OpDescribe:
-		return answer{manifest: &p.manifest}
+		a.manifest = &p.manifest
+		return
 	case OpConfigure:
-		return p.configure(ctx, input)
+		p.configure(ctx, input, a)
+		return
 	case OpApplyBatch:
-		return p.applyBatch(ctx, input)
+		p.applyBatch(ctx, input, a)
+		return
 	}
 	d := decoder{b: input}
 	decodeRequest(&d, r)
 	if d.err != nil {
-		return answer{err: malformed(d.err)}
+		a.err = malformed(d.err)
+		return
 	}
-	o, err := p.call(ctx, op, r)
-	return outcome(op, o, err)
+	a.finish(op, p.call(ctx, op, r, &a.observation))
 }
 
-func (p *plugin) call(ctx context.Context, op Op, r *Request) (o Observation, err error) {
+func (p *plugin) call(ctx context.Context, op Op, r *Request, o *Observation) (err error) {
 	switch op {
 	case OpObserve:
-		return p.adapter.Observe(ctx, r)
+		*o, err = p.adapter.Observe(ctx, r)
 	case OpApply:
-		return p.adapter.Apply(ctx, r)
+		*o, err = p.adapter.Apply(ctx, r)
 	case OpDelete:
-		return o, p.adapter.Delete(ctx, r)
+		err = p.adapter.Delete(ctx, r)
+	default:
+		err = Rejected("the plugin does not know operation " + strconv.Itoa(int(op)))
 	}
-	return o, Rejected("the plugin does not know operation " + strconv.Itoa(int(op)))
+	return err
 }
 
-// outcome turns what an adapter returned into an answer, after the rules that
-// the package comment gives.
-func outcome(op Op, o Observation, err error) answer {
-	a := answer{observation: o}
-	switch {
+// finish turns what an adapter returned into an answer, after the rules that
+// the package comment gives. The observation is in place.
+func (a *answer) finish(op Op, err error) {
+	switch o := &a.observation; {
 	case len(o.AdapterState) > MaxAdapterStateBytes:
-		return answer{err: &Error{Status: StatusRejected, Message: "the adapter returned " +
+		a.err = &Error{Status: StatusRejected, Message: "the adapter returned " +
 			strconv.Itoa(len(o.AdapterState)) + " bytes of state, more than the " +
-			strconv.Itoa(MaxAdapterStateBytes) + " allowed"}}
+			strconv.Itoa(MaxAdapterStateBytes) + " allowed"}
+		*o = Observation{}
 	case err != nil:
 		a.err = AsError(err)
 	case op == OpObserve && !o.Exists:
 		a.err = &Error{Status: StatusNotFound}
 	}
-	return a
 }
 
-func (p *plugin) configure(ctx context.Context, input []byte) answer {
+func (p *plugin) configure(ctx context.Context, input []byte, a *answer) {
 	c, err := decodeConfig(input)
 	if err != nil {
-		return answer{err: malformed(err)}
+		a.err = malformed(err)
+		return
 	}
 	var done Configured
-	if a, ok := p.adapter.(Configurer); ok {
-		if done, err = a.Configure(ctx, c); err != nil {
-			e := AsError(err)
-			if e.Status == StatusRetry { // a plain error about the config: no later try will mend it
-				e = &Error{Status: StatusRejected, Message: e.Message}
+	if ad, ok := p.adapter.(Configurer); ok {
+		if done, err = ad.Configure(ctx, c); err != nil {
+			if a.err = AsError(err); a.err.Status == StatusRetry { // a plain error about the config: no later try will mend it
+				a.err = &Error{Status: StatusRejected, Message: a.err.Message}
 			}
-			return answer{err: e}
+			return
 		}
 	}
-	a := answer{target: done.Target}
-	if a.target == "" {
+	if a.target = done.Target; a.target == "" {
 		a.target = targetOf(c.Upstreams)
 	}
 	if done.Manifest != nil {
@@ -131,7 +137,6 @@ func (p *plugin) configure(ctx context.Context, input []byte) answer {
 		}
 		a.observation.Content = appendManifest([]byte{}, &m)
 	}
-	return a
 }
 
 func targetOf(us []UpstreamRef) string {
@@ -145,29 +150,33 @@ func targetOf(us []UpstreamRef) string {
 	return b.String()
 }
 
-func (p *plugin) applyBatch(ctx context.Context, input []byte) answer {
-	whole := func(e *Error) answer { return answer{batch: true, err: e} }
+func (p *plugin) applyBatch(ctx context.Context, input []byte, a *answer) {
+	a.batch = true
 	rs, err := decodeBatch(input)
 	if err != nil {
-		return whole(malformed(err))
+		a.err = malformed(err)
+		return
 	}
 	ad, ok := p.adapter.(ApplyBatcher)
 	if !ok {
-		return whole(&Error{Status: StatusRejected, Message: "the plugin does not implement apply_batch"})
+		a.err = &Error{Status: StatusRejected, Message: "the plugin does not implement apply_batch"}
+		return
 	}
 	items, err := ad.ApplyBatch(ctx, rs)
 	if err != nil {
-		return whole(AsError(err))
+		a.err = AsError(err)
+		return
 	}
 	if len(items) != len(rs) {
-		return whole(&Error{Status: StatusRetry, Message: "the adapter answered " +
-			strconv.Itoa(len(items)) + " items to a batch of " + strconv.Itoa(len(rs))})
+		a.err = &Error{Status: StatusRetry, Message: "the adapter answered " +
+			strconv.Itoa(len(items)) + " items to a batch of " + strconv.Itoa(len(rs))}
+		return
 	}
-	a := answer{batch: true, items: make([]answer, len(items))}
+	a.items = make([]answer, len(items))
 	for i := range items {
-		a.items[i] = outcome(OpApply, items[i].Observation, items[i].Err)
+		a.items[i].observation = items[i].Observation
+		a.items[i].finish(OpApply, items[i].Err)
 	}
-	return a
 }
 
 // malformed is the answer to a request that can't be decoded. The host is then

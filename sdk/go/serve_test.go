@@ -91,7 +91,8 @@ func (full) ApplyBatch(_ context.Context, rs []*Request) ([]BatchItem, error) {
 }
 
 func served(op Op, input []byte) []byte {
-	a := newPlugin(Manifest{Name: "n", BatchMax: 10}, full{}).serve(context.Background(), op, input, new(Request))
+	var a answer
+	newPlugin(Manifest{Name: "n", BatchMax: 10}, full{}).serve(context.Background(), op, input, new(Request), &a)
 	return a.append(nil)
 }
 
@@ -155,7 +156,8 @@ func TestTheTargetDefaultsToTheBaseURLs(t *testing.T) {
 		in, start = openMessage(in, 3)
 		in = closeMessage(appendString(in, 3, u), start)
 	}
-	a := newPlugin(Manifest{}, Unimplemented{}).serve(context.Background(), OpConfigure, in, nil)
+	var a answer
+	newPlugin(Manifest{}, Unimplemented{}).serve(context.Background(), OpConfigure, in, nil, &a)
 	if a.target != "http://a http://b" || a.err != nil {
 		t.Errorf("target %q, error %v", a.target, a.err)
 	}

@@ -167,6 +167,8 @@ func (d *decoder) done(sub *decoder) {
 }
 
 // The append functions write one field each, and nothing for a default value.
+// The larger ones are kept out of line: a message's encoder would otherwise
+// need a frame that doubles the stack of every parked call.
 
 func appendVarint(b []byte, v uint64) []byte {
 	for v >= 0x80 {
@@ -176,6 +178,7 @@ func appendVarint(b []byte, v uint64) []byte {
 	return append(b, byte(v))
 }
 
+//go:noinline
 func appendUint(b []byte, field uint32, v uint64) []byte {
 	if v == 0 {
 		return b
@@ -190,6 +193,7 @@ func appendBool(b []byte, field uint32, v bool) []byte {
 	return appendUint(b, field, 1)
 }
 
+//go:noinline
 func appendBytes(b []byte, field uint32, v []byte) []byte {
 	if len(v) == 0 {
 		return b
@@ -205,6 +209,8 @@ func appendString(b []byte, field uint32, v string) []byte {
 }
 
 // appendEntry writes a string that is an element or a half of a map entry: also an empty one.
+//
+//go:noinline
 func appendEntry(b []byte, field uint32, v string) []byte {
 	return append(appendHead(b, field, len(v)), v...)
 }
@@ -216,6 +222,8 @@ func appendHead(b []byte, field uint32, n int) []byte {
 
 // openMessage starts an embedded message whose length is not known yet; close
 // it with closeMessage, passing what openMessage returned as start.
+//
+//go:noinline
 func openMessage(b []byte, field uint32) (out []byte, start int) {
 	b = append(appendVarint(b, uint64(field)<<3|wireBytes), 0)
 	return b, len(b)

@@ -1,5 +1,7 @@
 package jsondoc
 
+import "unsafe"
+
 // The hashes below are stored with acks: a change of any of them makes every
 // resource look changed once. jsondoc_test.go holds them.
 
@@ -8,14 +10,17 @@ const (
 	hashPrime = 0x9e3779b97f4a7c15
 )
 
-// hashString mixes s into h, eight bytes at a time.
+// hashString mixes s into h, eight bytes at a time. It reads them as they lie
+// in memory: the hash is that of little-endian machines, as wasm is.
 func hashString(h uint64, s string) uint64 {
 	h ^= uint64(len(s)) * hashPrime
-	for len(s) >= 8 {
-		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		h = mix(h, w)
-		s = s[8:]
+	if len(s) >= 8 {
+		p := unsafe.Pointer(unsafe.StringData(s))
+		last := len(s) - 8
+		for i := 0; i < last; i += 8 {
+			h = mix(h, *(*uint64)(unsafe.Add(p, i)))
+		}
+		return mix(h, *(*uint64)(unsafe.Add(p, last))) // may overlap
 	}
 	var w uint64
 	for i := range len(s) {
@@ -36,7 +41,8 @@ func finish(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-func pathOf(parent uint64, key string) uint64 { return hashString(parent, key) }
+// pathOf is the path of a member, by the hash of its key.
+func pathOf(parent, key uint64) uint64 { return mix(parent, key) }
 
 // digestAt is the share of one owned value in a Digest. All objects are alike
 // there: what is owned of an object is its members, or, of an empty one, that
@@ -70,7 +76,7 @@ func hashValue(d *Doc, at int32) uint64 {
 	case Object:
 		var sum uint64
 		for c := n.first; c != 0; c = d.nodes[c].next {
-			sum += finish(mix(hashString(h, d.nodes[c].key), hashValue(d, c)))
+			sum += finish(mix(mix(h, d.nodes[c].hash), hashValue(d, c)))
 		}
 		return mix(h, sum)
 	}

@@ -1,48 +1,37 @@
 package jsondoc
 
 // smallObject is up to how many members are searched one by one.
-const smallObject = 24
+const smallObject = 64
 
 // dropOverridden unlinks members of an object whose key comes again later.
-func (p *parser) dropOverridden(parent int32, count int) {
-	if count < 2 {
-		return
+func (p *parser) dropOverridden(object *node) {
+	count := 0
+	for c := object.first; c != 0; c = p.nodes[c].next {
+		count++
 	}
-	nodes := p.d.nodes
-	var seen map[string]int32
+	var latest map[string]int32
 	if count > smallObject {
-		seen = make(map[string]int32, count)
-		for c := nodes[parent].first; c != 0; c = nodes[c].next {
-			seen[nodes[c].key] = c
-		}
-		if len(seen) == count {
-			return
+		latest = make(map[string]int32, count)
+		for c := object.first; c != 0; c = p.nodes[c].next {
+			latest[p.nodes[c].key] = c
 		}
 	}
 	var kept int32
-	for c := nodes[parent].first; c != 0; c = nodes[c].next {
-		again := false
-		if seen != nil {
-			again = seen[nodes[c].key] != c
-		} else {
-			again = comesAgain(nodes, c)
+	for c := object.first; c != 0; c = p.nodes[c].next {
+		switch {
+		case latest == nil && comesAgain(p.nodes, c), latest != nil && latest[p.nodes[c].key] != c:
+		case kept == 0:
+			object.first, kept = c, c
+		default:
+			p.nodes[kept].next, kept = c, c
 		}
-		if again {
-			continue
-		}
-		if kept == 0 {
-			nodes[parent].first = c
-		} else {
-			nodes[kept].next = c
-		}
-		kept = c
 	}
 }
 
 func comesAgain(nodes []node, c int32) bool {
-	key := nodes[c].key
-	for o := nodes[c].next; o != 0; o = nodes[o].next {
-		if nodes[o].key == key {
+	n := &nodes[c]
+	for o := n.next; o != 0; o = nodes[o].next {
+		if nodes[o].hash == n.hash && nodes[o].key == n.key {
 			return true
 		}
 	}

@@ -6,9 +6,9 @@ import (
 )
 
 // Owned is the set of fields that a document owns: its leaves, which are all
-// values but objects with members. Arrays are atomic. It is kept as sorted
-// 4-byte hashes of the leaves' paths, so that it is small and says nothing of
-// their values. Two paths share a hash once in 4 billion.
+// values but objects with members. Arrays are atomic. It is kept as 4-byte
+// hashes of the leaves' paths, so that it is small and says nothing of their
+// values. Two paths share a hash once in 4 billion.
 type Owned []byte
 
 const ownedEntryBytes = 4
@@ -16,23 +16,23 @@ const ownedEntryBytes = 4
 // Len returns how many fields are owned.
 func (o Owned) Len() int { return len(o) / ownedEntryBytes }
 
-func (o Owned) has(path uint64) bool {
-	h := uint32(path >> 32)
-	lo, hi := 0, o.Len()
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if o.at(mid) < h {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+// Set makes o ready for questions.
+func (o Owned) Set() Set {
+	s := make(Set, o.Len())
+	for i := range s {
+		e := o[i*ownedEntryBytes:]
+		s[i] = uint32(e[0])<<24 | uint32(e[1])<<16 | uint32(e[2])<<8 | uint32(e[3])
 	}
-	return lo < o.Len() && o.at(lo) == h
+	slices.Sort(s)
+	return s
 }
 
-func (o Owned) at(i int) uint32 {
-	e := o[i*ownedEntryBytes:]
-	return uint32(e[0])<<24 | uint32(e[1])<<16 | uint32(e[2])<<8 | uint32(e[3])
+// Set is a set of owned fields, sorted.
+type Set []uint32
+
+func (s Set) has(path uint64) bool {
+	_, found := slices.BinarySearch(s, uint32(path>>32))
+	return found
 }
 
 // Digest sums up values at their paths, without regard to order. It tells
@@ -42,42 +42,43 @@ type Digest uint64
 
 // Own returns the fields that d owns and the digest of their values.
 func Own(d *Doc) (Owned, Digest) {
-	hashes := make([]uint32, 0, len(d.nodes))
-	var sum Digest
-	own(d, 0, pathSeed, &hashes, &sum)
-	slices.Sort(hashes)
-	o := make(Owned, 0, len(hashes)*ownedEntryBytes)
-	for _, h := range hashes {
-		o = append(o, byte(h>>24), byte(h>>16), byte(h>>8), byte(h))
-	}
-	return o, sum
+	o := owner{d: d, fields: make(Owned, 0, len(d.nodes)*ownedEntryBytes)}
+	o.node(0, pathSeed)
+	return o.fields, o.sum
 }
 
-func own(d *Doc, at int32, path uint64, hashes *[]uint32, sum *Digest) {
-	n := &d.nodes[at]
+type owner struct {
+	d      *Doc
+	fields Owned
+	sum    Digest
+}
+
+func (o *owner) node(at int32, path uint64) {
+	n := &o.d.nodes[at]
 	if n.kind == Object && n.first != 0 {
-		for c := n.first; c != 0; c = d.nodes[c].next {
-			own(d, c, pathOf(path, d.nodes[c].key), hashes, sum)
+		for c := n.first; c != 0; c = o.d.nodes[c].next {
+			o.node(c, pathOf(path, o.d.nodes[c].hash))
 		}
 		return
 	}
-	*hashes = append(*hashes, uint32(finish(path)>>32))
-	*sum += digestAt(path, d, at)
+	h := finish(path)
+	o.fields = append(o.fields, byte(h>>56), byte(h>>48), byte(h>>40), byte(h>>32))
+	o.sum += digestAt(path, o.d, at)
 }
 
-// Digest returns the digest of what d holds at the fields of o.
-func (o Owned) Digest(d *Doc) Digest {
+// Digest returns the digest of what d holds at the fields of s.
+func (s Set) Digest(d *Doc) Digest {
 	var sum Digest
-	o.digest(d, 0, pathSeed, &sum)
+	s.digest(d, 0, pathSeed, &sum)
 	return sum
 }
 
-func (o Owned) digest(d *Doc, at int32, path uint64, sum *Digest) {
-	if o.has(finish(path)) {
+func (s Set) digest(d *Doc, at int32, path uint64, sum *Digest) {
+	if s.has(finish(path)) {
 		*sum += digestAt(path, d, at)
 	}
 	for c := d.nodes[at].firstMember(); c != 0; c = d.nodes[c].next {
-		o.digest(d, c, pathOf(path, d.nodes[c].key), sum)
+		s.digest(d, c, pathOf(path, d.nodes[c].hash), sum)
 	}
 }
 
@@ -98,7 +99,7 @@ const MaxPaths = 32
 // Compare holds observed against desired at the fields that desired owns, and
 // at those of before: one of these that desired does not have any more must be
 // gone from observed. Whatever else observed holds is somebody else's.
-func Compare(desired, observed *Doc, before Owned) Difference {
+func Compare(desired, observed *Doc, before Set) Difference {
 	c := comparer{desired: desired, observed: observed, before: before}
 	c.node(0, 0, pathSeed)
 	return c.out
@@ -106,7 +107,7 @@ func Compare(desired, observed *Doc, before Owned) Difference {
 
 type comparer struct {
 	desired, observed *Doc
-	before            Owned
+	before            Set
 	keys              []string // where we are
 	out               Difference
 }
@@ -129,7 +130,7 @@ func (c *comparer) node(want, have int32, path uint64) {
 		key := c.desired.nodes[m].key
 		c.keys = append(c.keys, key)
 		if o := f.find(key); o != 0 {
-			c.node(m, o, pathOf(path, key))
+			c.node(m, o, pathOf(path, c.desired.nodes[m].hash))
 		} else {
 			c.differ()
 		}
@@ -149,7 +150,7 @@ func (c *comparer) leftovers(want, have int32, path uint64) {
 			continue
 		}
 		c.keys = append(c.keys, key)
-		c.leftover(m, pathOf(path, key))
+		c.leftover(m, pathOf(path, c.observed.nodes[m].hash))
 		c.keys = c.keys[:len(c.keys)-1]
 	}
 }
@@ -162,7 +163,7 @@ func (c *comparer) leftover(have int32, path uint64) {
 	for m := c.observed.nodes[have].firstMember(); m != 0; m = c.observed.nodes[m].next {
 		key := c.observed.nodes[m].key
 		c.keys = append(c.keys, key)
-		c.leftover(m, pathOf(path, key))
+		c.leftover(m, pathOf(path, c.observed.nodes[m].hash))
 		c.keys = c.keys[:len(c.keys)-1]
 	}
 }

@@ -52,6 +52,7 @@ type Doc struct {
 
 type node struct {
 	key        string // decoded; of members only
+	hash       uint64 // of key
 	start, end int32  // of the value in src
 	first      int32  // first child, 0: none
 	next       int32  // next sibling, 0: none
@@ -107,198 +108,219 @@ func Parse(src string) (*Doc, error) {
 	if len(src) > 1<<30 {
 		return nil, &SyntaxError{Offset: 1 << 30, Reason: "the text is too long"}
 	}
-	p := parser{src: src, d: &Doc{src: src, nodes: make([]node, 0, 8+len(src)/24)}}
-	p.space()
-	p.value("", 0)
-	p.space()
-	if p.err == nil && p.i < len(src) {
-		p.fail("more text after the value")
+	p := parser{src: src, nodes: make([]node, 0, 8+len(src)/24)}
+	if err := p.document(); err != nil {
+		return nil, err
 	}
-	if p.err != nil {
-		return nil, p.err
-	}
-	return p.d, nil
+	return &Doc{src: src, nodes: p.nodes}, nil
 }
 
+// parser is a loop and no recursion: a guest's calls are dear, and the stack of
+// a call that parks later is held for as long.
 type parser struct {
-	src string
-	i   int
-	d   *Doc
-	err *SyntaxError
+	src   string
+	i     int
+	nodes []node
+	// open is the innermost array or object that is not closed, -1: none. Of an
+	// open one, next is the one around it, and end its last child, 0: none.
+	open  int32
+	depth int
 }
 
-func (p *parser) fail(reason string) {
-	if p.err == nil {
-		p.err = &SyntaxError{Offset: p.i, Reason: reason}
-	}
-}
+func (p *parser) fail(reason string) *SyntaxError { return &SyntaxError{Offset: p.i, Reason: reason} }
 
-func (p *parser) space() {
+// space moves over white space and returns the byte after it, or 0 at the end.
+func (p *parser) space() byte {
 	for p.i < len(p.src) {
-		switch p.src[p.i] {
-		case ' ', '\t', '\n', '\r':
-			p.i++
-		default:
-			return
+		if c := p.src[p.i]; c > ' ' || c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return c
 		}
-	}
-}
-
-// peek returns the next byte, or 0 at the end.
-func (p *parser) peek() byte {
-	if p.i < len(p.src) {
-		return p.src[p.i]
+		p.i++
 	}
 	return 0
 }
 
-// value parses one value into a new node and returns the node's index.
-func (p *parser) value(key string, depth int) int32 {
-	at := int32(len(p.d.nodes))
-	p.d.nodes = append(p.d.nodes, node{key: key, start: int32(p.i)})
-	var kind Kind
-	switch c := p.peek(); {
-	case c == '{' || c == '[':
-		if depth >= MaxDepth {
-			p.fail("nested deeper than " + strconv.Itoa(MaxDepth) + " levels")
-			return at
+func (p *parser) document() error {
+	p.open = -1
+	for {
+		if err := p.value(); err != nil {
+			return err
 		}
-		if kind = Array; c == '{' {
-			kind = Object
+		more, err := p.afterValue()
+		if err != nil {
+			return err
 		}
-		p.children(at, kind, depth+1)
-	case c == '"':
-		kind = String
-		p.d.nodes[at].plain = p.string()
-	case c == '-' || '0' <= c && c <= '9':
-		kind = Number
-		p.number()
-	case c == 't':
-		kind = Bool
-		p.literal("true")
-	case c == 'f':
-		kind = Bool
-		p.literal("false")
-	case c == 'n':
-		p.literal("null")
-	case p.i >= len(p.src):
-		p.fail("the text ends where a value is expected")
-	default:
-		p.fail("a value is expected")
+		if !more {
+			return nil
+		}
 	}
-	n := &p.d.nodes[at]
-	n.kind, n.end = kind, int32(p.i)
-	return at
 }
 
-func (p *parser) literal(word string) {
-	if !strings.HasPrefix(p.src[p.i:], word) {
-		p.fail("a value is expected")
-		return
-	}
-	p.i += len(word)
-}
-
-// children parses the elements of an array or the members of an object.
-func (p *parser) children(parent int32, kind Kind, depth int) {
-	p.i++
-	p.space()
-	closing := byte(']')
-	if kind == Object {
-		closing = '}'
-	}
-	if p.peek() == closing {
-		p.i++
-		return
-	}
-	var last int32
-	count := 0
-	for p.err == nil {
-		key := ""
-		if kind == Object {
-			key = p.memberKey()
-		}
-		child := p.value(key, depth)
-		if last == 0 {
-			p.d.nodes[parent].first = child
-		} else {
-			p.d.nodes[last].next = child
-		}
-		last = child
-		count++
-		p.space()
-		switch {
-		case p.err != nil:
-		case p.peek() == ',':
-			p.i++
-			p.space()
-		case p.peek() == closing:
-			p.i++
-			if kind == Object {
-				p.dropOverridden(parent, count)
+// afterValue closes what ends here and reports whether another value follows.
+func (p *parser) afterValue() (more bool, err error) {
+	for {
+		c := p.space()
+		if p.open < 0 {
+			if p.i < len(p.src) {
+				return false, p.fail("more text after the value")
 			}
-			return
+			return false, nil
+		}
+		kind := p.nodes[p.open].kind
+		switch {
+		case c == ',' && p.nodes[p.open].end != 0:
+			p.i++
+			return true, nil
+		case c == ']' && kind == Array, c == '}' && kind == Object:
+			p.i++
+			p.close()
+		case p.nodes[p.open].end == 0: // just opened
+			return true, nil
 		default:
-			p.fail("a comma or the end of " + kind.String() + " is expected")
+			return false, p.fail("a comma or the end of " + kind.String() + " is expected")
 		}
 	}
 }
 
-func (p *parser) memberKey() string {
-	start := p.i
-	if p.peek() != '"' {
-		p.fail("a key in quotes is expected")
-		return ""
+func (p *parser) close() {
+	n := &p.nodes[p.open]
+	if n.kind == Object && n.first != n.end {
+		p.dropOverridden(n)
 	}
-	plain := p.string()
-	if p.err != nil {
-		return ""
+	p.open, n.next = n.next, 0
+	n.end = int32(p.i)
+	p.depth--
+}
+
+// value reads one value, with its key within an object; of an array or an
+// object only the beginning.
+func (p *parser) value() error {
+	c := p.space()
+	at := int32(len(p.nodes))
+	p.nodes = append(p.nodes, node{})
+	n := &p.nodes[at]
+	if p.open >= 0 {
+		parent := &p.nodes[p.open]
+		if parent.kind == Object {
+			if err := p.key(n, c); err != nil {
+				return err
+			}
+			c = p.space()
+		}
+		if parent.end == 0 {
+			parent.first = at
+		} else {
+			p.nodes[parent.end].next = at
+		}
+		parent.end = at
 	}
-	key := p.src[start+1 : p.i-1]
-	if !plain {
-		key = unescape(key)
+	n.start = int32(p.i)
+	switch {
+	case c == '"':
+		n.kind = String
+		plain, err := p.string()
+		if err != nil {
+			return err
+		}
+		n.plain = plain
+	case c == '{', c == '[':
+		if p.depth++; p.depth > MaxDepth {
+			return p.fail("nested deeper than " + strconv.Itoa(MaxDepth) + " levels")
+		}
+		if n.kind = Array; c == '{' {
+			n.kind = Object
+		}
+		n.next, p.open = p.open, at
+		p.i++
+		return nil
+	case c == '-' || '0' <= c && c <= '9':
+		n.kind = Number
+		if err := p.number(); err != nil {
+			return err
+		}
+	default:
+		if err := p.word(n); err != nil {
+			return err
+		}
 	}
-	p.space()
-	if p.peek() != ':' {
-		p.fail("a colon is expected after the key")
-		return ""
+	n.end = int32(p.i)
+	return nil
+}
+
+// word reads true, false or null.
+func (p *parser) word(n *node) error {
+	rest := p.src[p.i:]
+	switch {
+	case strings.HasPrefix(rest, "true"):
+		n.kind = Bool
+		p.i += 4
+	case strings.HasPrefix(rest, "false"):
+		n.kind = Bool
+		p.i += 5
+	case strings.HasPrefix(rest, "null"):
+		p.i += 4
+	case rest == "":
+		return p.fail("the text ends where a value is expected")
+	default:
+		return p.fail("a value is expected")
+	}
+	return nil
+}
+
+// key reads a member's key and its colon. c is the byte at its start.
+func (p *parser) key(n *node, c byte) error {
+	if c != '"' {
+		return p.fail("a key in quotes is expected")
+	}
+	start := p.i + 1
+	plain, err := p.string()
+	if err != nil {
+		return err
+	}
+	if n.key = p.src[start : p.i-1]; !plain {
+		n.key = unescape(n.key)
+	}
+	n.hash = hashString(pathSeed, n.key)
+	if p.space() != ':' {
+		return p.fail("a colon is expected after the key")
 	}
 	p.i++
-	p.space()
-	return key
+	return nil
 }
 
 // string moves over a string and reports whether it stands for itself: no
 // escape and valid UTF-8.
-func (p *parser) string() (plain bool) {
-	start := p.i
+func (p *parser) string() (plain bool, err error) {
+	start := p.i + 1
 	plain = true
 	ascii := true
-	for i := p.i + 1; i < len(p.src); i++ {
-		switch c := p.src[i]; {
+	src := p.src
+	for i := start; i < len(src); i++ {
+		c := src[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			continue
+		}
+		switch {
 		case c == '"':
 			p.i = i + 1
-			return plain && (ascii || utf8.ValidString(p.src[start+1:i]))
+			return plain && (ascii || utf8.ValidString(src[start:i])), nil
 		case c == '\\':
 			plain = false
-			n := escapeLen(p.src[i:])
+			n := escapeLen(src[i:])
 			if n == 0 {
 				p.i = i
-				p.fail("an unknown escape")
-				return false
+				return false, p.fail("an unknown escape")
 			}
 			i += n - 1
 		case c < ' ':
 			p.i = i
-			p.fail("a control character in a string")
-			return false
-		case c >= utf8.RuneSelf:
+			return false, p.fail("a control character in a string")
+		default:
 			ascii = false
 		}
 	}
-	p.i = len(p.src)
-	p.fail("the text ends within a string")
-	return false
+	p.i = len(src)
+	return false, p.fail("the text ends within a string")
 }
 
 // escapeLen returns the length of the escape that s starts with, or 0.
@@ -317,19 +339,19 @@ func escapeLen(s string) int {
 	return 0
 }
 
-func (p *parser) number() {
-	if p.peek() == '-' {
+func (p *parser) number() error {
+	if p.src[p.i] == '-' {
 		p.i++
 	}
 	if p.peek() == '0' {
 		p.i++
 	} else if !p.digits() {
-		return
+		return p.fail("a digit is expected")
 	}
 	if p.peek() == '.' {
 		p.i++
 		if !p.digits() {
-			return
+			return p.fail("a digit is expected")
 		}
 	}
 	if c := p.peek(); c == 'e' || c == 'E' {
@@ -337,18 +359,26 @@ func (p *parser) number() {
 		if c = p.peek(); c == '+' || c == '-' {
 			p.i++
 		}
-		p.digits()
+		if !p.digits() {
+			return p.fail("a digit is expected")
+		}
 	}
+	return nil
 }
 
+// peek returns the next byte, or 0 at the end.
+func (p *parser) peek() byte {
+	if p.i < len(p.src) {
+		return p.src[p.i]
+	}
+	return 0
+}
+
+// digits moves over digits and reports whether there were any.
 func (p *parser) digits() bool {
 	start := p.i
-	for c := p.peek(); '0' <= c && c <= '9'; c = p.peek() {
+	for p.i < len(p.src) && '0' <= p.src[p.i] && p.src[p.i] <= '9' {
 		p.i++
 	}
-	if p.i == start {
-		p.fail("a digit is expected")
-		return false
-	}
-	return true
+	return p.i > start
 }
