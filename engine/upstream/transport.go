@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxLanes is how many connections an upstream has over HTTP/2.
+	// maxLanes is how many connections an upstream spreads over with HTTP/2.
 	maxLanes = 16
 	// laneStreams is how many requests a connection gets before the next one
 	// is opened; servers commonly allow 100 to 250.
@@ -17,15 +17,15 @@ const (
 // transport carries requests over HTTP/1.1, or over a few connections of
 // HTTP/2. net/http alone dials once per request while no connection is there
 // or those that are there are full: 3,000 requests at once made 10,000
-// connections. So each lane is a transport of its own with one connection,
-// whose requests wait for a free stream.
+// connections. So each lane is a transport of its own that dials one connection
+// at a time, and another only where the server allows fewer streams than we use.
 type transport struct {
 	h1      *http.Transport // nil: HTTP/2 only
 	lanes   []*lane         // none: HTTP/1.1 only
 	maybeH2 *atomic.Bool
 }
 
-// lane is one connection of HTTP/2 and how many requests wait for its answers.
+// lane is a connection of HTTP/2, more if need be, and how many requests wait for its answers.
 type lane struct {
 	*http.Transport
 	waiting atomic.Int64
@@ -62,7 +62,8 @@ func baseTransport(d *dialler) *http.Transport {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			StrictMaxConcurrentRequests: true,
+			// Not StrictMaxConcurrentRequests: in Go 1.26 requests that wait for a
+			// stream count as streams, and all wait for ever.
 			// A peer that vanished is noticed by its silence.
 			SendPingTimeout: 15 * time.Second,
 			PingTimeout:     15 * time.Second,

@@ -10,26 +10,26 @@ import (
 	"testing"
 )
 
-// burst sends n requests at once; the target answers none before it has all.
-// It returns how many connections they made.
-func burst(t *testing.T, n int, h2 bool) int32 {
+// burst sends n requests at once to a target that answers none before it has
+// as many as together. It returns how many connections came to a state.
+func burst(t *testing.T, n, together int, state http.ConnState, change func(*httptest.Server)) int32 {
 	var conns, arrived atomic.Int32
 	all := make(chan struct{})
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.TransferEncoding != nil || r.ProtoMajor == 1 && r.Header.Get("Content-Length") != "0" {
 			t.Errorf("%s: Content-Length %q, Transfer-Encoding %v", r.Proto, r.Header.Get("Content-Length"), r.TransferEncoding)
 		}
-		if arrived.Add(1) == int32(n) {
+		if arrived.Add(1) == int32(together) {
 			close(all)
 		}
 		<-all
 	}))
-	s.EnableHTTP2 = h2
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateActive { // a handshake alone is none
+	s.Config.ConnState = func(_ net.Conn, now http.ConnState) {
+		if now == state {
 			conns.Add(1)
 		}
 	}
+	change(s)
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	u := open(t, s.URL, func(c *Config) { c.TLS.InsecureSkipVerify = true })
@@ -46,13 +46,22 @@ func burst(t *testing.T, n int, h2 bool) int32 {
 }
 
 func TestABurstOverHTTP2MakesFewConnections(t *testing.T) {
-	if conns := burst(t, 400, true); conns > maxLanes {
+	conns := burst(t, 400, 400, http.StateNew, func(s *httptest.Server) { s.EnableHTTP2 = true })
+	if conns > maxLanes {
 		t.Errorf("400 requests made %d connections", conns)
 	}
 }
 
+func TestAServerThatAllowsFewStreamsAnswersAll(t *testing.T) {
+	burst(t, 400, 10, http.StateNew, func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 10}
+	})
+}
+
 func TestABurstToAServerWithoutHTTP2GoesOverHTTP1(t *testing.T) {
-	if conns := burst(t, 50, false); conns != 50 {
+	// Active, for a handshake that only finds out is no connection.
+	if conns := burst(t, 50, 50, http.StateActive, func(*httptest.Server) {}); conns != 50 {
 		t.Errorf("50 requests made %d connections", conns)
 	}
 }
