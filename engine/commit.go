@@ -25,6 +25,7 @@ func (e *Engine) committed(c *outbox.Committed, now time.Time) {
 		fl.overtaken = true
 	}
 	if c.Removed {
+		delete(e.lost, c.Key)
 		e.sched.Remove(c.Key)
 	} else {
 		e.sched.Set(c.Key, e.due(outbox.HeadOf(c.Key, &c.Record), now))

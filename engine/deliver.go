@@ -49,8 +49,21 @@ func (e *Engine) begin(d schedule.Dispatch) *delivery {
 		return nil
 	}
 	w.failed = rec.Status.FailedAt
+	if sent := e.maybeSent(d, rec.Desired.Generation); sent {
+		rec = reconcile.MaybeSent(w.target.rules, rec, w.began)
+		d.Unsure = true
+	}
 	w.core = reconcile.Begin(w.target.rules, d.Key, rec, w.began, d.Unsure)
 	return w
+}
+
+// maybeSent reports whether a call about this generation may have been sent whose
+// end is not in the record: by an engine that was killed, or by a delivery whose
+// outcome could not be stored.
+func (e *Engine) maybeSent(d schedule.Dispatch, generation uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return d.Unsure && generation <= e.opened || e.lost[d.Key] == generation
 }
 
 // proceed takes a delivery to its end.
@@ -169,7 +182,7 @@ func (e *Engine) settle(w *delivery) {
 		s = core.Settle(cur, v)
 		head = outbox.HeadOf(w.key, &cur)
 		e.mu.Lock()
-		w.flight.overtaken = false
+		w.flight.generation, w.flight.overtaken = 0, false // from here on the record says what was sent
 		e.mu.Unlock()
 		return s.Change, nil
 	}).Wait(context.Background())
@@ -183,6 +196,7 @@ func (e *Engine) settle(w *delivery) {
 		e.mu.Unlock()
 	}
 	e.land(w, func() {
+		delete(e.lost, w.key)
 		if s.Change.Empty() && !w.flight.overtaken {
 			e.sched.Set(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
 		}
@@ -218,6 +232,9 @@ func (e *Engine) abort(w *delivery, err error) {
 		e.done(w.key, now)
 	}
 	e.land(w, func() {
+		if w.core != nil {
+			e.lost[w.key] = w.core.Generation()
+		}
 		if w.flight.overtaken {
 			return // what was committed since has planned it
 		}

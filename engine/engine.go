@@ -13,6 +13,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -35,12 +36,14 @@ type Engine struct {
 	targets map[string]*target
 	fallen  *reconcile.Rules // of resources whose sink is not configured
 	opened  uint64           // the revision found at Open: what is older may have been sent by a predecessor
+	killed  bool             // the predecessor was: what was not acknowledged may have been sent by it
 
 	mu       sync.Mutex // guards what follows; held shortly, never over I/O
 	sched    *schedule.Schedule
 	random   *rand.Rand
 	flights  map[record.Key]*flight
-	settling int // flights whose outcome is being stored
+	lost     map[record.Key]uint64 // generations whose delivery had an outcome that could not be stored
+	settling int                   // flights whose outcome is being stored
 	objects  objects
 	changes  ring
 	waiters  map[record.Key][]*waiter
@@ -55,7 +58,7 @@ type Engine struct {
 
 // flight is one delivery under way, from its dispatch until its outcome is stored.
 type flight struct {
-	generation uint64 // that is delivered; 0: not loaded yet
+	generation uint64 // that is delivered; 0: not loaded yet, or its outcome is in the record
 	overtaken  bool   // something about the resource was committed since its record was last read
 	landed     chan struct{}
 }
@@ -77,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		sched:   schedule.New(schedule.Options{MaxInFlight: o.MaxInFlight}),
 		random:  rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
 		flights: map[record.Key]*flight{},
+		lost:    map[record.Key]uint64{},
 		objects: newObjects(),
 		waiters: map[record.Key][]*waiter{},
 		kick:    make(chan struct{}, 1),
@@ -98,6 +102,11 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// runningMark is the document that is there while an engine has the store open. One
+// that is found at Open was left by an engine that was killed: of its last calls
+// nobody knows the end.
+const runningMark = "running"
+
 // setUp makes sinks and plans out of options and store.
 func (e *Engine) setUp(ctx context.Context) error {
 	info := e.store.Info()
@@ -113,6 +122,14 @@ func (e *Engine) setUp(ctx context.Context) error {
 	}
 	if err := e.holdRestored(info); err != nil {
 		return err
+	}
+	ended, err := e.store.Meta(runningMark)
+	if err != nil {
+		return fmt.Errorf("read whether the last run ended in peace: %w", err)
+	}
+	e.killed = ended != nil
+	if err := e.store.SetMeta(runningMark, []byte("yes")); err != nil {
+		return fmt.Errorf("note that the store is in use: %w", err)
 	}
 	return e.plan(ctx, info)
 }
@@ -132,7 +149,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 			looks[h.Key.Sink]++
 		}
 		e.sched.Set(h.Key, p)
-		if h.Generation != 0 && !h.Gone && (info.Lossy || p.Phase != record.AckedPhase) {
+		if h.Generation != 0 && !h.Gone && (info.Lossy || e.killed && p.Phase != record.AckedPhase) {
 			e.sched.SetUnsure(h.Key, true)
 		}
 		if h.Status.Acked != nil {
@@ -182,13 +199,22 @@ func (e *Engine) Close(ctx context.Context) error {
 		<-landed
 	}
 	e.cut()
-	err := e.store.Close()
+	err := e.closeStore()
 	for _, t := range e.targets {
 		if cerr := t.opts.Sink.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
 			err = fmt.Errorf("close sink %q: %w", t.opts.Name, cerr)
 		}
 	}
 	return err
+}
+
+// closeStore closes the store; no delivery is under way.
+func (e *Engine) closeStore() error {
+	var err error
+	if len(e.lost) == 0 {
+		err = e.store.SetMeta(runningMark, nil)
+	}
+	return errors.Join(err, e.store.Close())
 }
 
 // open reports ErrClosed once Close was called.

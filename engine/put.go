@@ -143,7 +143,7 @@ func (e *Engine) facts(key record.Key, cur outbox.Record, now time.Time) reconci
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	fl := e.flights[key]
-	f.MaybeSent = fl != nil && fl.generation == cur.Desired.Generation ||
+	f.MaybeSent = fl != nil && fl.generation == cur.Desired.Generation || e.lost[key] == cur.Desired.Generation ||
 		cur.Desired.Generation <= e.opened && e.sched.Unsure(key)
 	return f
 }

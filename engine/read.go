@@ -127,7 +127,7 @@ func (e *Engine) List(ctx context.Context, o ListOptions) (Page, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return Page{}, &Error{Op: "list", Err: err}
+		return Page{}, fail("list", record.Key{}, err, "")
 	}
 	if more {
 		page.Next = pageAfter(keys[len(keys)-1])

@@ -54,6 +54,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func fail(op string, key record.Key, err error, hint string) *Error {
+	if errors.Is(err, outbox.ErrClosed) {
+		err = ErrClosed // closed between the check and the use
+	}
 	e := &Error{Op: op, Key: key, Err: err, Hint: hint}
 	var r *reconcile.Refusal
 	if errors.As(err, &r) {

@@ -189,7 +189,7 @@ func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record
 		acked.Payload = old.Payload
 		next.Acked, changed = &acked, true
 	}
-	if f.MaybeSent && !settled(old, st) {
+	if f.MaybeSent {
 		next.Attempted = withAttempt(st.Attempted, r.attempt(old, f.Now))
 		changed = true
 	}
@@ -197,6 +197,14 @@ func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record
 		return nil
 	}
 	return &next
+}
+
+// MaybeSent returns rec with the memory of a call about what it desires that may
+// have been sent, by a process that was killed or by a delivery whose outcome could
+// not be stored.
+func MaybeSent(r *Rules, rec outbox.Record, now time.Time) outbox.Record {
+	rec.Status.Attempted = withAttempt(rec.Status.Attempted, r.attempt(&rec.Desired, now))
+	return rec
 }
 
 // attempt is what is remembered of a call about d that was never answered.

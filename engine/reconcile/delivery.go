@@ -95,7 +95,7 @@ type Delivery struct {
 func Begin(r *Rules, key record.Key, rec outbox.Record, now time.Time, unsure bool) *Delivery {
 	d := &Delivery{rules: r, key: key, desired: rec.Desired, status: rec.Status, now: now, began: now}
 	d.acked = r.acked(&rec.Status)
-	d.attempts = rec.Status.Attempted
+	d.attempts = d.mayMatter(rec.Status.Attempted)
 	if d.desired.Tombstone {
 		d.beginDelete()
 		return d
@@ -133,7 +133,7 @@ func (d *Delivery) oneCall(unsure bool) bool {
 	m := &d.rules.Manifest
 	return !unsure && !d.look && m.ApplyConfirms && m.ApplyIdempotent &&
 		d.rules.conflict(&d.desired) == record.SourceWins &&
-		d.status.Generation != d.desired.Generation && len(d.status.Attempted) == 0 &&
+		d.status.Generation != d.desired.Generation && len(d.attempts) == 0 &&
 		d.acked == d.status.Acked // the same target as before (R13)
 }
 
@@ -206,10 +206,34 @@ func (d *Delivery) Answer(res sink.Result, now time.Time) {
 	}
 }
 
-// remember keeps the content of a call that may still land, and forgets that of
-// one that was answered: no request with that content is under way any more. A
-// target that answered "not now" may have written all the same: where drift is
-// told from our own doing, that content is kept, with a deadline that has passed.
+// mayMatter leaves out attempts that tell nothing any more: they can't land, and
+// what they brought has been acknowledged since.
+func (d *Delivery) mayMatter(attempts []record.Attempt) []record.Attempt {
+	return keep(attempts, func(a record.Attempt) bool {
+		return a.Deadline.After(d.now) || d.acked == nil || a.Delete || a.Hash != d.acked.Hash
+	})
+}
+
+// keep returns the attempts that want chooses, in a slice of its own unless it
+// chooses all.
+func keep(attempts []record.Attempt, want func(record.Attempt) bool) []record.Attempt {
+	kept := make([]record.Attempt, 0, len(attempts))
+	for _, a := range attempts {
+		if want(a) {
+			kept = append(kept, a)
+		}
+	}
+	if len(kept) == len(attempts) {
+		return attempts
+	}
+	return kept
+}
+
+// remember keeps the content of a call that may still land. An answer says nothing
+// of earlier calls with the same content that had none: they are kept until their
+// deadline. A target that answered "not now" may have written all the same: where
+// drift is told from our own doing, that content is kept, with a deadline that has
+// passed.
 func (d *Delivery) remember(res sink.Result) {
 	if !res.Status.Answered() && res.Status != sink.Unauthorized {
 		if !res.NotSent {
@@ -223,13 +247,9 @@ func (d *Delivery) remember(res sink.Result) {
 		d.attempts = withAttempt(d.attempts, a)
 		return
 	}
-	kept := make([]record.Attempt, 0, len(d.attempts))
-	for _, a := range d.attempts {
-		if a.Generation != d.desired.Generation {
-			kept = append(kept, a)
-		}
-	}
-	d.attempts = kept
+	d.attempts = keep(d.attempts, func(a record.Attempt) bool {
+		return a.Generation != d.desired.Generation || a.Deadline.After(d.now)
+	})
 }
 
 // foreign returns until when content other than the desired one may still land
@@ -255,14 +275,16 @@ func (d *Delivery) endWith(o Outcome, res sink.Result) {
 }
 
 // confirm ends the delivery with the target's confirmation o, unless an
-// unanswered call may still undo it (R49).
+// unanswered call may still undo it (R49). One with the same content can't, but is
+// remembered for what comes next; the record of a deletion goes, and with it the
+// memory, so that its calls must have ended.
 func (d *Delivery) confirm(o Outcome, res sink.Result, acked *record.Acked) {
 	d.reply, d.ackedNow = res, acked
-	if !d.foreign().IsZero() {
+	if !d.foreign().IsZero() || d.desired.Tombstone && d.pendingUntil().After(d.now) {
 		d.end(Unsettled)
 		return
 	}
-	d.attempts = nil
+	d.attempts = keep(d.attempts, func(a record.Attempt) bool { return a.Deadline.After(d.now) })
 	d.end(o)
 }
 
