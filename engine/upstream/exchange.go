@@ -85,12 +85,22 @@ func (u *Upstream) send(ctx context.Context, c *call) (*http.Response, *Failure)
 		if err == nil {
 			return res, nil
 		}
+		if isFull(err) && ctx.Err() == nil {
+			continue
+		}
 		again := j.staleConn() || errors.Is(err, errNotH2) && !u.maybeH2.Load()
 		if again && stale < maxStaleConns && ctx.Err() == nil {
 			continue
 		}
 		return nil, u.classify(ctx, err, c.sent || j.maybeSent(err), c.tokens)
 	}
+}
+
+// isFull reports whether a connection of HTTP/2 had no stream left. net/http
+// would then take another one, but can't rewind a body without GetBody, though
+// it read nothing of it; since ours has none, this error means nothing else.
+func isFull(err error) bool {
+	return strings.Contains(err.Error(), "cannot rewind body after connection loss")
 }
 
 // request builds the request for net/http so that it finds no ground to

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,8 +37,8 @@ func burst(t *testing.T, n, together int, state http.ConnState, change func(*htt
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			if _, f := u.Do(context.Background(), &Request{Method: "POST", Path: "/"}); f != nil {
-				t.Error(f)
+			if _, f := u.Do(context.Background(), &Request{Method: "POST", Path: "/"}); f != nil && !strings.Contains(f.Message, "refused the HTTP/2 stream") {
+				t.Error(f) // a stream may be refused before the server's limit is known
 			}
 		})
 	}
