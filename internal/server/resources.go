@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -66,8 +67,11 @@ func (s *Server) readBody(c *call) ([]byte, error) {
 	rc := http.NewResponseController(c.w)
 	_ = rc.SetReadDeadline(time.Now().Add(s.o.IOTimeout))
 	body, err := io.ReadAll(io.LimitReader(c.r.Body, int64(limit)+1))
-	if err != nil {
-		return nil, api.NewProblem(http.StatusBadRequest, api.CodeBadRequest, "the body can't be read: "+err.Error(), "send all of it, and faster")
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, api.NewProblem(http.StatusRequestTimeout, api.CodeBadRequest, fmt.Sprintf("the body did not come within %s", s.o.IOTimeout), "")
+	case err != nil:
+		return nil, api.NewProblem(http.StatusBadRequest, api.CodeBadRequest, "the body can't be read: "+err.Error(), "")
 	}
 	if len(body) > limit {
 		return nil, api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,

@@ -193,6 +193,7 @@ func TestWrongInputSaysWhatIsWrongAndWhere(t *testing.T) {
 func TestWhatTheEngineRefusesKeepsItsKindHintAndGeneration(t *testing.T) {
 	key := record.Key{Sink: "web", Name: "k"}
 	seven := uint64(7)
+	_, f, hs := start(t, Options{})
 	for _, c := range []struct {
 		err        error
 		status     int
@@ -211,7 +212,6 @@ func TestWhatTheEngineRefusesKeepsItsKindHintAndGeneration(t *testing.T) {
 		{errors.New("the disk is on fire"), 500, api.CodeInternal, nil},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {
-			_, f, hs := start(t, Options{})
 			f.err = &engine.Error{Op: "put", Key: key, Err: fmt.Errorf("%w: details", c.err), Hint: "the engine's hint", Generation: 7}
 			response, body := ask(t, "PUT", hs.URL+"/v1/sinks/web/resource?key=k", `{"payload": 1}`)
 			p := problemOf(t, response, body)

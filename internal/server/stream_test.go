@@ -199,6 +199,25 @@ func TestABatchEndsWhenTheServerStops(t *testing.T) {
 	}
 }
 
+func TestABodyThatDoesNotComeIsNotWaitedForForEver(t *testing.T) {
+	_, _, hs := start(t, Options{IOTimeout: 50 * time.Millisecond})
+	body, w := io.Pipe()
+	defer w.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "PUT", hs.URL+"/v1/sinks/web/resource?key=k", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	got, _ := io.ReadAll(response.Body)
+	if p := problemOf(t, response, string(got)); p.Status != http.StatusRequestTimeout {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestABatchWhoseClientFallsSilentIsEnded(t *testing.T) {
 	_, _, hs := start(t, Options{IOTimeout: 50 * time.Millisecond})
 	w, out := feed(t, hs.URL)
