@@ -231,9 +231,9 @@ func keep(attempts []record.Attempt, want func(record.Attempt) bool) []record.At
 
 // remember keeps the content of a call that may still land. An answer says nothing
 // of earlier calls with the same content that had none: they are kept until their
-// deadline. A target that answered "not now" may have written all the same: where
-// drift is told from our own doing, that content is kept, with a deadline that has
-// passed.
+// deadline. A target that answered "not now" may have written all the same, and one
+// whose OK proves nothing probably has: where drift is told from our own doing, that
+// content is kept, with a deadline that has passed.
 func (d *Delivery) remember(res sink.Result) {
 	if !res.Status.Answered() && res.Status != sink.Unauthorized {
 		if !res.NotSent {
@@ -241,7 +241,9 @@ func (d *Delivery) remember(res sink.Result) {
 		}
 		return
 	}
-	if res.Status == sink.Retry && d.rules.keepsPayloads(&d.desired) {
+	m := &d.rules.Manifest
+	unproven := res.Status == sink.Retry || res.Status == sink.OK && !d.desired.Tombstone && m.Observes && !m.ApplyConfirms
+	if unproven && d.rules.keepsPayloads(&d.desired) {
 		a := d.rules.attempt(&d.desired, d.now)
 		a.Deadline = d.now
 		d.attempts = withAttempt(d.attempts, a)
