@@ -78,6 +78,7 @@ type Delivery struct {
 	observed  *sink.Observation // what the last Observe saw; nil: not looked, or missing
 	applied   bool              // an Apply was answered OK
 	rechecked bool              // Delete met another uid once already
+	vanished  bool              // what was acked was being deleted by somebody, and is gone (R36)
 	uid       string            // precondition of Delete
 
 	// The end:

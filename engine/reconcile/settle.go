@@ -125,6 +125,9 @@ func (b *books) mergedAttempts() []record.Attempt {
 func (b *books) newest() {
 	d, st := b.d, b.st
 	st.Attempted = d.attempts
+	if d.vanished {
+		st.Acked = nil
+	}
 	if st.Generation != d.desired.Generation {
 		st.Attempts, st.Looks, st.DriftPaths = 0, 0, nil
 	}
@@ -331,7 +334,6 @@ func (b *books) converging() {
 		b.wait(record.Deleting, record.ReasonInProgress, b.d.reply.Message, delay)
 		return
 	}
-	st.Acked = nil // what is being deleted was the acknowledged object
 	b.wait(record.Pending, record.ReasonInProgress, "the target is deleting the object; the newest state follows once it is gone", delay)
 }
 

@@ -22,6 +22,9 @@ func (d *Delivery) looked(res sink.Result) {
 		d.failed(res)
 		return
 	}
+	if d.observed == nil && d.status.Reason == record.ReasonInProgress {
+		d.acked, d.vanished = nil, true
+	}
 	d.compare(res)
 }
 
