@@ -41,7 +41,7 @@ func (s *Store) collectLoop() {
 			return
 		}
 		next, err := s.collect(ctx, limit)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, outbox.ErrClosed) {
 			s.log.Error("the value log could not be collected", "error", err, "hint", "it tries again; the disk fills meanwhile")
 			continue
 		}
@@ -139,18 +139,37 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 	return ctx.Err()
 }
 
-// reopen closes Badger and opens it again. Where that fails the store serves
-// what the overlay holds, commits to the journal go on until it is full, and
-// reads fail.
+// reopen closes Badger and opens it again, which writes the memory table out.
+// Where that fails, commits go on until the overlay is full, and reads fail.
 func (s *Store) reopen() error {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
+	err := s.closeAndOpen(false)
+	if err != nil || !onlyLevel0(s.db) {
+		return err
+	}
+	// A store so small that all of it is in level 0 is never compacted there,
+	// save on closing.
+	return errors.Join(s.closeAndOpen(true), s.closeAndOpen(false))
+}
+
+// closeAndOpen leaves db nil where it fails.
+func (s *Store) closeAndOpen(compactOnClose bool) error {
 	if s.db == nil {
 		return outbox.ErrClosed
 	}
 	err := s.db.Close()
 	s.db = nil
-	return errors.Join(err, s.openDB())
+	return errors.Join(err, s.openDB(compactOnClose))
+}
+
+func onlyLevel0(db *badger.DB) bool {
+	for _, t := range db.Tables() {
+		if t.Level > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // liveBytes counts what the keys point to in the value log.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (d *disk) beforeCommit(crashed *bool) error {
 
 func (d *disk) Crash(t testing.TB, s outbox.Store) {
 	t.Helper()
-	d.dir = copyDir(t, d.dir)
+	d.dir = powerCut(t, s.(*Store))
 	d.mu.Lock()
 	*d.crashed[s] = true
 	held := d.held
@@ -117,6 +116,14 @@ func (d *disk) Crash(t testing.TB, s outbox.Store) {
 	if err := s.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
+}
+
+// powerCut copies the directory of an open store.
+func powerCut(t testing.TB, s *Store) string {
+	t.Helper()
+	s.applyMu.Lock() // a copy takes time, in which Badger had better stand still
+	defer s.applyMu.Unlock()
+	return copyDir(t, s.opts.Dir)
 }
 
 // copyDir copies what a power cut would leave, holes as holes. Files that
@@ -134,13 +141,13 @@ func copyDir(t testing.TB, from string) string {
 		}
 		for _, path := range paths {
 			rel, _ := filepath.Rel(from, path)
-			copyFile(t, path, filepath.Join(to, rel))
+			copyOne(t, path, filepath.Join(to, rel))
 		}
 	}
 	return to
 }
 
-func copyFile(t testing.TB, from, to string) {
+func copyOne(t testing.TB, from, to string) {
 	t.Helper()
 	if _, err := os.Lstat(to); err == nil {
 		return
@@ -148,43 +155,9 @@ func copyFile(t testing.TB, from, to string) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	in, err := os.Open(from)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	if err != nil {
+	if err := copyFile(from, to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if err := copySparse(out, in); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func copySparse(out, in *os.File) error {
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
-	for offset := int64(0); offset < info.Size(); {
-		n, err := in.ReadAt(buf, offset)
-		if n > 0 && !bytes.Equal(buf[:n], zero[:n]) {
-			if _, err := out.WriteAt(buf[:n], offset); err != nil {
-				return err
-			}
-		}
-		offset += int64(n)
-		if err == io.EOF || n == 0 {
-			break
-		}
-	}
-	return out.Truncate(info.Size())
 }
 
 func (d *disk) FailCommits(n int, err error) {

@@ -84,7 +84,7 @@ func (s *Store) open() (err error) {
 	if err := errors.Join(syncDir(s.opts.Dir), syncDir(filepath.Dir(s.opts.Dir))); err != nil {
 		return err
 	}
-	if err := s.openDB(); err != nil {
+	if err := s.openDB(false); err != nil {
 		return err
 	}
 	doc, err := s.checkFormat(fresh)
@@ -125,14 +125,17 @@ func (s *Store) openMark(fresh bool) (err error) {
 
 // openDB opens Badger. Files without a byte are what a kill leaves between
 // making and filling them; Badger does not open over them.
-func (s *Store) openDB() error {
+func (s *Store) openDB(compactOnClose bool) error {
 	if err := removeEmpty(s.dataDir()); err != nil {
+		return err
+	}
+	if err := verifyTables(s.dataDir()); err != nil {
 		return err
 	}
 	if err := s.space.floor(); err != nil {
 		return err
 	}
-	db, err := badger.Open(badgerOptions(s.dataDir(), s.log))
+	db, err := badger.Open(badgerOptions(s.dataDir(), s.log).WithCompactL0OnClose(compactOnClose))
 	if err != nil {
 		return fmt.Errorf("%w: %w; run `pawl store check`, or restore a copy", outbox.ErrDamaged, err)
 	}

@@ -111,9 +111,10 @@ func badgerOptions(dir string, logger *slog.Logger) badger.Options {
 		WithNumLevelZeroTablesStall(16).
 		WithBaseLevelSize(64 << 20).
 		WithBaseTableSize(4 << 20).
-		// Checksums of blocks are verified when they are read from disk, so that a
-		// damaged table is an error; those of values are in our envelope.
-		WithChecksumVerificationMode(options.OnBlockRead).
+		// Tables are verified as they are made and as they are opened: a block that
+		// turns out damaged later reads as if its keys had never been, and a
+		// resource that was forgotten would be put anew. Values have our checksum.
+		WithChecksumVerificationMode(options.OnTableRead).
 		WithBlockSize(8 << 10).
 		// Badger's metrics are global variables.
 		WithMetricsEnabled(false).

@@ -90,6 +90,10 @@ func (s *Store) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
 	return s.queue.Update(key, decide)
 }
 
+// Discard removes key's record without reading it: the way on where it is
+// damaged and there is no copy. Whatever the target holds stays there.
+func (s *Store) Discard(key record.Key) outbox.Ticket { return s.queue.Discard(key) }
+
 // Commit implements queue.Backend.
 func (s *Store) Commit(changes []*queue.Change) error {
 	if h := s.opts.hooks.commit; h != nil {
@@ -186,10 +190,10 @@ func (s *Store) withDB(fn func(*badger.DB) error) error {
 func readRecord(txn *badger.Txn, key record.Key) (rec outbox.Record, err error) {
 	b := appendKey(nil, kindDesired, key)
 	value, err := getValue(txn, b)
-	if err == nil && value != nil {
-		rec.Desired, err = openDesired(b, value)
+	if err != nil || value == nil {
+		return outbox.Record{}, err // no status without a desired half; see newEntry
 	}
-	if err != nil {
+	if rec.Desired, err = openDesired(b, value); err != nil {
 		return outbox.Record{}, err
 	}
 	b[0] = kindStatus

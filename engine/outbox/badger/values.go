@@ -136,9 +136,15 @@ type entry struct {
 	generation uint64
 }
 
+// newEntry seals what c writes. Every record has a desired half, an empty one
+// where only a status is known: a Put of a new key then finds out with one
+// lookup that there is nothing.
 func newEntry(c *queue.Change) *entry {
 	e := &entry{record: c.Record, revision: c.Revision, desired: c.Desired, status: c.Status}
-	if c.Desired == queue.Set {
+	if d := &c.Record.Desired; c.Status == queue.Set && d.Generation == 0 && !d.Gone {
+		e.desired = queue.Set
+	}
+	if e.desired == queue.Set {
 		d := &c.Record.Desired
 		e.generation, e.flags = d.Generation, flagsOf(d)
 		key := appendKey(nil, kindDesired, c.Key)

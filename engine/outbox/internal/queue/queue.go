@@ -162,6 +162,15 @@ func (q *Queue) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
 	return q.enqueue(key, cur, saw, change)
 }
 
+// Discard queues the removal of key's record, whatever it holds, without
+// reading it.
+func (q *Queue) Discard(key record.Key) outbox.Ticket {
+	stripe := &q.stripes[maphash.Comparable(q.seed, key)%uint64(len(q.stripes))]
+	stripe.Lock()
+	defer stripe.Unlock()
+	return q.enqueue(key, outbox.Record{}, nil, outbox.Change{Remove: true})
+}
+
 // newest returns key's newest state and the batch that it waits in, nil where
 // it is committed. The caller holds key's stripe, so that no newer one comes.
 func (q *Queue) newest(key record.Key) (outbox.Record, *batch, error) {

@@ -1,0 +1,300 @@
+package badger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/record"
+)
+
+// Report is what Check found.
+type Report struct {
+	Directory string
+	Format    int
+	Epoch     string
+	Lossy     bool   // acknowledged data was lost, and that was accepted
+	Revision  uint64 // newest that is there
+
+	Resources int // desired states, tombstones included
+	Statuses  int
+	Documents int
+	Bytes     int64 // of all values
+	Frames    int   // in the journal: groups that Badger may not have yet
+
+	// Problems says what is wrong, where, and what to do; empty: nothing is.
+	// At most 1,000 are listed, and Omitted counts the others.
+	Problems []string
+	Omitted  int
+}
+
+const maxProblems = 1000
+
+func (r *Report) problem(format string, args ...any) {
+	if len(r.Problems) == maxProblems {
+		r.Omitted++
+		return
+	}
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Check reads everything in the store of dir and says what is wrong. It changes
+// nothing there: Badger, which repairs as it opens, gets copies of its logs and
+// links to its tables in a temporary directory. progress, where it is not nil,
+// is told how many of the keys are done.
+//
+// # Errors
+//
+// An error says that the check could not be made: there is no store, or another
+// process has it open (outbox.ErrLocked). Damage is in the report.
+func Check(ctx context.Context, dir string, progress func(done, total int)) (Report, error) {
+	r := Report{Directory: dir}
+	fail := func(err error) (Report, error) { return r, fmt.Errorf("check the store in %s: %w", dir, err) }
+	if fresh, err := isFresh(dir); err != nil {
+		return fail(err)
+	} else if fresh {
+		return fail(errors.New("there is none; name the directory that pawl runs with"))
+	}
+	held, err := lock(dir)
+	if err != nil {
+		return fail(err)
+	}
+	defer unlock(held)
+	work, err := os.MkdirTemp("", "pawl-check-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(work)
+	if err := shadow(filepath.Join(dir, dataName), work); err != nil {
+		return fail(err)
+	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	if err := r.run(ctx, dir, work, progress); err != nil {
+		return fail(err)
+	}
+	return r, nil
+}
+
+// shadow makes a directory that Badger may write to, of one that it may not.
+func shadow(from, to string) error {
+	list, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	from, err = filepath.Abs(from)
+	if err != nil {
+		return err
+	}
+	logs := slices.DeleteFunc(slices.Clone(list), func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) != ".vlog" })
+	for _, e := range list {
+		name := e.Name()
+		newest := len(logs) > 0 && name == logs[len(logs)-1].Name()
+		switch {
+		case name == "LOCK" || name == "DISCARD" || !e.Type().IsRegular():
+		case filepath.Ext(name) == ".sst" || filepath.Ext(name) == ".vlog" && !newest:
+			err = os.Symlink(filepath.Join(from, name), filepath.Join(to, name))
+		default:
+			err = copyFile(filepath.Join(from, name), filepath.Join(to, name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return removeEmpty(to)
+}
+
+// copyFile leaves holes where there are zeros: logs are mostly that.
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
+	for offset := int64(0); ; {
+		n, err := in.ReadAt(buf, offset)
+		if !bytes.Equal(buf[:n], zero[:n]) {
+			if _, err := out.WriteAt(buf[:n], offset); err != nil {
+				return err
+			}
+		}
+		offset += int64(n)
+		if err == io.EOF {
+			return out.Truncate(offset)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Report) run(ctx context.Context, dir, work string, progress func(done, total int)) error {
+	var marked uint64
+	m, err := openMark(dir)
+	if err != nil {
+		r.problem("the high-water mark can't be read (%v): nobody knows whether all is there; restore a copy, or start with --accept-loss", err)
+	} else {
+		marked = m.committed.revision
+		if err := m.file.Close(); err != nil {
+			return err
+		}
+	}
+	if err := verifyTables(work); err != nil {
+		r.problem("%v", err)
+		return nil
+	}
+	opts := badgerOptions(work, slog.New(slog.DiscardHandler)).WithNumCompactors(0)
+	db, err := badger.Open(opts)
+	if err != nil {
+		r.problem("the tables or logs in %s can't be opened: %v; restore a copy", filepath.Join(dir, dataName), err)
+		return nil
+	}
+	defer db.Close()
+	applied := r.documents(db, marked)
+	if err := r.journal(filepath.Join(dir, journalName), applied, marked); err != nil {
+		return err
+	}
+	if err := db.VerifyChecksum(); err != nil {
+		r.problem("a table is damaged: %v; restore a copy", err)
+	}
+	return r.values(ctx, db, progress)
+}
+
+// documents checks what speaks of the store as a whole, and returns how far
+// Badger has everything.
+func (r *Report) documents(db *badger.DB, marked uint64) (whole uint64) {
+	doc, found, err := readFormat(db)
+	switch {
+	case err != nil:
+		r.problem("the format document: %v", err)
+	case !found && marked > 0:
+		r.problem("the format document is missing; restore a copy")
+	case doc.Format > formatNumber:
+		r.problem("the store has format %d, and this program reads up to %d", doc.Format, formatNumber)
+	}
+	r.Format, r.Epoch, r.Lossy = doc.Format, doc.Epoch, doc.Lossy
+	var newest ring
+	err = db.View(func(txn *badger.Txn) (err error) {
+		newest, whole, err = readRing(txn)
+		return err
+	})
+	if err != nil {
+		r.problem("the batch documents: %v", err)
+	}
+	if whole < newest.last {
+		r.problem("a batch between revisions %d and %d is missing from a log", whole, newest.last)
+	}
+	r.Revision = whole
+	return whole
+}
+
+func (r *Report) journal(dir string, applied, marked uint64) error {
+	found, err := replay(dir, applied, func(f *frame) error {
+		err := f.entries(func(key record.Key, e *entry) error {
+			var errs []error
+			if e.desiredVal != nil {
+				errs = append(errs, second(openDesired(appendKey(nil, kindDesired, key), e.desiredVal)))
+			}
+			if e.statusVal != nil {
+				errs = append(errs, second(openStatus(appendKey(nil, kindStatus, key), e.statusVal)))
+			}
+			return errors.Join(errs...)
+		})
+		if err != nil {
+			r.problem("the journal, revisions up to %d: %v", f.last, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.Frames = found.frames
+	for _, p := range found.problems {
+		r.problem("the journal: %s", p)
+	}
+	if claimed := max(found.claimed, marked); claimed > found.reached {
+		r.problem("%v", lossError(found.reached, claimed))
+	}
+	r.Revision = max(r.Revision, found.reached)
+	return nil
+}
+
+// values reads every value.
+func (r *Report) values(ctx context.Context, db *badger.DB, progress func(done, total int)) error {
+	total, done := 0, 0
+	scan := func(prefetch bool, fn func(*badger.Item)) error {
+		return db.View(func(txn *badger.Txn) error {
+			opts := badger.DefaultIteratorOptions
+			opts.PrefetchValues = prefetch
+			it := txn.NewIterator(opts)
+			defer it.Close()
+			for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+				fn(it.Item())
+			}
+			return ctx.Err()
+		})
+	}
+	if err := scan(false, func(*badger.Item) { total++ }); err != nil {
+		return err
+	}
+	return scan(true, func(item *badger.Item) {
+		err := item.Value(func(value []byte) error { return r.value(item, value) })
+		if err != nil {
+			r.problem("%v; restore a copy, or discard this record", err)
+		}
+		if done++; done%1024 == 0 || done == total {
+			progress(done, total)
+		}
+	})
+}
+
+func (r *Report) value(item *badger.Item, value []byte) (err error) {
+	key := item.Key()
+	r.Bytes += int64(len(value))
+	switch key[0] {
+	case kindDesired:
+		r.Resources++
+		d, err := openDesired(key, value)
+		if err != nil {
+			return err
+		}
+		if d.Generation != item.ExpiresAt()-neverExpires || flagsOf(&d) != item.UserMeta() {
+			return fmt.Errorf("%w: what stands beside the value of %q differs from it", outbox.ErrDamaged, key)
+		}
+	case kindStatus:
+		r.Statuses++
+		_, err = openStatus(key, value)
+	case kindMeta:
+		if strings.HasPrefix(string(key), docUser) {
+			r.Documents++
+		}
+		_, _, err = open(key, value)
+	default:
+		return fmt.Errorf("%w: the key %q is none of ours", outbox.ErrDamaged, key)
+	}
+	if err == nil && key[0] != kindMeta {
+		_, err = parseKey(key)
+	}
+	return err
+}
