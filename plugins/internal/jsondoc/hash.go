@@ -10,17 +10,21 @@ const (
 	hashPrime = 0x9e3779b97f4a7c15
 )
 
-// hashString mixes s into h, eight bytes at a time. It reads them as they lie
-// in memory: the hash is that of little-endian machines, as wasm is.
+// load64 returns the eight bytes of s from i on as they lie in memory, on
+// little-endian machines, as wasm is, the first one lowest. The caller knows that they are there.
+func load64(s string, i int) uint64 {
+	return *(*uint64)(unsafe.Add(unsafe.Pointer(unsafe.StringData(s)), i))
+}
+
+// hashString mixes s into h, eight bytes at a time.
 func hashString(h uint64, s string) uint64 {
 	h ^= uint64(len(s)) * hashPrime
 	if len(s) >= 8 {
-		p := unsafe.Pointer(unsafe.StringData(s))
 		last := len(s) - 8
 		for i := 0; i < last; i += 8 {
-			h = mix(h, *(*uint64)(unsafe.Add(p, i)))
+			h = mix(h, load64(s, i))
 		}
-		return mix(h, *(*uint64)(unsafe.Add(p, last))) // may overlap
+		return mix(h, load64(s, last)) // may overlap
 	}
 	var w uint64
 	for i := range len(s) {

@@ -9,17 +9,20 @@ func (p *parser) dropOverridden(object *node) {
 	for c := object.first; c != 0; c = p.nodes[c].next {
 		count++
 	}
-	var latest map[string]int32
-	if count > smallObject {
-		latest = make(map[string]int32, count)
-		for c := object.first; c != 0; c = p.nodes[c].next {
-			latest[p.nodes[c].key] = c
-		}
+	if count <= smallObject && !p.mayRepeat(object) {
+		return
+	}
+	latest := make(map[string]int32, count)
+	for c := object.first; c != 0; c = p.nodes[c].next {
+		latest[p.nodes[c].key] = c
+	}
+	if len(latest) == count {
+		return
 	}
 	var kept int32
 	for c := object.first; c != 0; c = p.nodes[c].next {
 		switch {
-		case latest == nil && comesAgain(p.nodes, c), latest != nil && latest[p.nodes[c].key] != c:
+		case latest[p.nodes[c].key] != c:
 		case kept == 0:
 			object.first, kept = c, c
 		default:
@@ -28,11 +31,28 @@ func (p *parser) dropOverridden(object *node) {
 	}
 }
 
-func comesAgain(nodes []node, c int32) bool {
-	n := &nodes[c]
-	for o := n.next; o != 0; o = nodes[o].next {
-		if nodes[o].hash == n.hash && nodes[o].key == n.key {
-			return true
+// mayRepeat reports whether two members of a small object share the hash of
+// their key.
+func (p *parser) mayRepeat(object *node) bool {
+	const slots = 2 * smallObject
+	if p.seen == nil {
+		p.seen = make([]uint32, slots)
+	} else {
+		clear(p.seen)
+	}
+	seen := p.seen[:slots]
+	for c := object.first; c != 0; c = p.nodes[c].next {
+		h := uint32(p.nodes[c].hash>>32) | 1 // 0 is a free slot
+		for i := h >> 1; ; i++ {
+			switch seen[i%slots] {
+			case 0:
+				seen[i%slots] = h
+			case h:
+				return true
+			default:
+				continue
+			}
+			break
 		}
 	}
 	return false

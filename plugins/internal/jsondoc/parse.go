@@ -7,6 +7,7 @@
 package jsondoc
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -125,14 +126,22 @@ type parser struct {
 	// open one, next is the one around it, and end its last child, 0: none.
 	open  int32
 	depth int
+	seen  []uint32 // see mayRepeat
 }
 
 func (p *parser) fail(reason string) *SyntaxError { return &SyntaxError{Offset: p.i, Reason: reason} }
 
 // space moves over white space and returns the byte after it, or 0 at the end.
 func (p *parser) space() byte {
+	if p.i < len(p.src) && p.src[p.i] > ' ' {
+		return p.src[p.i]
+	}
+	return p.skipSpace()
+}
+
+func (p *parser) skipSpace() byte {
 	for p.i < len(p.src) {
-		if c := p.src[p.i]; c > ' ' || c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+		if c := p.src[p.i]; c != ' ' && c != '\t' && c != '\n' && c != '\r' {
 			return c
 		}
 		p.i++
@@ -295,11 +304,12 @@ func (p *parser) string() (plain bool, err error) {
 	plain = true
 	ascii := true
 	src := p.src
-	for i := start; i < len(src); i++ {
-		c := src[i]
-		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			continue
+	for i := start; ; i++ {
+		if i += plainBytes(src[i:]); i >= len(src) {
+			p.i = len(src)
+			return false, p.fail("the text ends within a string")
 		}
+		c := src[i]
 		switch {
 		case c == '"':
 			p.i = i + 1
@@ -319,8 +329,30 @@ func (p *parser) string() (plain bool, err error) {
 			ascii = false
 		}
 	}
-	p.i = len(src)
-	return false, p.fail("the text ends within a string")
+}
+
+// plainBytes returns how many bytes at the beginning of s are ASCII without
+// quotes, backslashes and control characters. It looks at eight at a time:
+// strings are most of a document.
+func plainBytes(s string) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := load64(s, i)
+		quote, backslash := w^'"'*ones, w^'\\'*ones
+		// A byte's highest bit is set where it was zero or below the limit; what
+		// borrows do to bytes above the first such one does not matter.
+		special := (quote-ones)&^quote | (backslash-ones)&^backslash | (w-' '*ones)&^w | w
+		if special &= high; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
 }
 
 // escapeLen returns the length of the escape that s starts with, or 0.
