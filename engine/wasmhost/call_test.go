@@ -41,7 +41,7 @@ func TestManyCallsParkInOneInstance(t *testing.T) {
 			}
 			arrived.Done()
 			arrived.Wait() // answers only when all of them are here
-			return &upstream.Response{Status: 200}, nil
+			return &upstream.Response{Status: 200, Body: []byte("body")}, nil
 		})})
 	var wg sync.WaitGroup
 	for i := range calls {
@@ -325,16 +325,16 @@ func TestAnInstanceThatGrewIsReplaced(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	// memory.grow answers -1 at the limit, and the guest says so by a trap.
+	// memory.grow answers -1 at the limit, and the guest rejects the call then.
 	grow := seq(i32c(16), code{0x40, 0}, i32c(-1), code{0x46})
-	g := guest{start: seq(when(grow, unreachable), answerOK(1), ret(0))}
+	g := guest{start: seq(when(grow, seq(answer(1, 512, 2), ret(0))), answerOK(1), ret(0)), data: map[int]string{512: "\x08\x05"}}
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{MemoryBytes: 4 << 20, RecycleBytes: 4 << 20}})
 	for i := range 3 {
 		if r := s.Apply(t.Context(), request(fmt.Sprint(i), "")); r.Status != sink.OK {
 			t.Fatalf("%d: %+v", i, r)
 		}
 	}
-	if r := s.Apply(t.Context(), request("one too many", "")); r.Status != sink.Fault {
+	if r := s.Apply(t.Context(), request("one too many", "")); r.Status != sink.Rejected {
 		t.Errorf("%+v", r)
 	}
 }
@@ -413,6 +413,33 @@ func TestIOIsRefusedBeyondItsLimits(t *testing.T) {
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallIOs: 2, MessageBytes: 1000}})
 	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestAnAnswerBeyondTheLimitIsMalformed(t *testing.T) {
+	result := "\x08\x01\x12\xe8\x07" + strings.Repeat("m", 1000)
+	g := guest{start: seq(answer(1, 20000, len(result)), ret(0)), data: map[int]string{20000: result}}
+	if r := openASM(t, g, wasmhost.SinkConfig{}).Apply(t.Context(), request("k", "")); r.Status != sink.OK || len(r.Message) != 1000 {
+		t.Errorf("%+v", r)
+	}
+	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{MessageBytes: 1000}})
+	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.Fault || s.Stats().Faults[wasmhost.FaultMalformed] != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestABlockingGuestsRequestsCountAsSent(t *testing.T) {
+	g := guest{
+		start: seq(get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_call"), drop, answer(1, 512, 2), ret(0)),
+		data:  map[int]string{512: "\x08\x0a"}, // UNREACHABLE
+	}
+	for _, sent := range []bool{false, true} {
+		s := openASM(t, g, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
+			return nil, &upstream.Failure{Kind: upstream.FailConnect, MaybeSent: sent}
+		})})
+		if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.Unreachable || r.NotSent == sent {
+			t.Errorf("sent %v: %+v", sent, r)
+		}
 	}
 }
 

@@ -147,13 +147,39 @@ func TestASuspectRunsAloneNext(t *testing.T) {
 	if n := s.Stats().Restarts; n != 0 {
 		t.Errorf("the bystander was restarted")
 	}
-	// Once it behaves it is like any other again.
-	if r := s.Apply(t.Context(), request("bad", "{}")); r.Status != sink.OK {
-		t.Errorf("got %+v", r)
+	// Once they behaved, they are like any other again: in flight together.
+	if r := s.Delete(t.Context(), request("bad too", "")); r.Status != sink.Fault {
+		t.Fatalf("got %+v", r)
 	}
-	before := len(s.Gone())
-	if r := s.Apply(t.Context(), request("bad", "{}")); r.Status != sink.OK || len(s.Gone()) != before {
-		t.Errorf("got %+v with %d instances after %d", r, len(s.Gone()), before)
+	for _, want := range []int{1, 2} {
+		one := s.Start(t.Context(), abi.OpApply, request("bad", "{}"))
+		two := s.Start(t.Context(), abi.OpApply, request("bad too", "{}"))
+		if st := s.Stats(); st.InFlight != want || st.Waiting != 2-want {
+			t.Errorf("%d in flight, %d waiting", st.InFlight, st.Waiting)
+		}
+		if r := one(); r.Status != sink.OK {
+			t.Errorf("%+v", r)
+		}
+		if r := two(); r.Status != sink.OK {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestBystandersAreRestartedOnceOnly(t *testing.T) {
+	g := faulty() // a poll, which observe asks for, traps with two calls in the guest
+	g.start = seq(when(opIs(3), ret(2)), g.start)
+	g.poll = unreachable
+	s := openASM(t, g, wasmhost.SinkConfig{})
+	one := s.Start(t.Context(), abi.OpApplyBatch, request("parked", ""))
+	two := s.Start(t.Context(), abi.OpObserve, request("polled", ""))
+	for _, wait := range []func() sink.Result{one, two} {
+		if r := wait(); r.Status != sink.Fault || !r.Suspect {
+			t.Errorf("%+v", r)
+		}
+	}
+	if n := s.Stats().Restarts; n != 2 {
+		t.Errorf("%d restarts", n)
 	}
 }
 
@@ -217,5 +243,8 @@ func TestAnInstanceThatDoesNotStartIsAFaultOfItsCalls(t *testing.T) {
 	}
 	if r := s.Apply(t.Context(), request("a", "")); r.Status != sink.Fault || r.Suspect || !strings.Contains(r.Message, "did not start") {
 		t.Errorf("got %+v", r)
+	}
+	if st := s.Stats(); st.Faults[wasmhost.FaultTrap] != 2 || st.Faults[wasmhost.FaultStart] != 0 || st.InFlight != 0 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -1,7 +1,9 @@
 package wasmhost_test
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -71,9 +73,11 @@ func TestAGoGuestsTimersAreServedByPolls(t *testing.T) {
 	wg.Wait()
 }
 
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+
 func TestHammer(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := cmp.Or(*seedFlag, rand.Uint64())
+	t.Logf("again with -seed %d", seed)
 	p := load(t, newHost(t, nil), "trap", goGuest(t, "trap"))
 	s := open(t, p, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallTimeout: 5 * time.Second, IdleTimeout: 5 * time.Millisecond}})
 	var wg sync.WaitGroup

@@ -275,12 +275,11 @@ func (in *instance) recycle() {
 
 // stop ends every call, as the sink closes.
 func (in *instance) stop() {
-	in.stopping = true
+	in.dead = true
 	in.sink.requeue(in, in.surrender())
 	for c := in.live.head; c != nil; c = in.live.head {
 		in.end(c, answer{result: abi.Result{Result: sink.Result{Status: sink.Unreachable, Message: errSinkClosed.Error()}}})
 	}
-	in.dead = true
 }
 
 // leave takes an instance that is no longer needed out of its sink.
