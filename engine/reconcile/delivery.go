@@ -284,6 +284,9 @@ func (d *Delivery) endWith(o Outcome, res sink.Result) {
 func (d *Delivery) confirm(o Outcome, res sink.Result, acked *record.Acked) {
 	d.reply, d.ackedNow = res, acked
 	if !d.foreign().IsZero() || d.desired.Tombstone && d.pendingUntil().After(d.now) {
+		a := d.rules.attempt(&d.desired, d.now) // what is there now is our doing, should something newer come
+		a.Deadline = d.now
+		d.attempts = withAttempt(d.attempts, a)
 		d.end(Unsettled)
 		return
 	}

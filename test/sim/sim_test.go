@@ -53,7 +53,6 @@ func play(t *testing.T, seed uint64) {
 		seen := newWatcher(w)
 		w.storm(waits)
 		w.calm()
-		synctest.Wait()
 		cancel() // every wait has ended: everything has come to rest
 		waits.Wait()
 		w.check()
@@ -140,6 +139,14 @@ func (w *world) calm() {
 		}
 	}
 	time.Sleep(5 * time.Minute)
+	for range 1000 { // until no look is under way
+		synctest.Wait()
+		if !slices.ContainsFunc(e.Sinks(), func(s engine.SinkStatus) bool { return s.InFlight > 0 }) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.failf(record.Key{}, "calls are in flight all the time")
 }
 
 func (w *world) must(key record.Key, err error) {
@@ -186,15 +193,21 @@ func (w *world) check() {
 		w.failf(key, "nobody ever put it")
 	}
 	for _, s := range w.engine.Sinks() {
-		if s.InFlight != 0 {
-			w.failf(record.Key{}, "%s has %d in flight in the calm", s.Name, s.InFlight)
-		}
 		if fmt.Sprint(s.Counts) != fmt.Sprint(counts[s.Name]) {
 			w.failf(record.Key{}, "%s counts %v, the list %v", s.Name, s.Counts, counts[s.Name])
 		}
 	}
 	if n := w.engine.Stats().Waiters; n != 0 {
 		w.failf(record.Key{}, "%d waiters are left", n)
+	}
+}
+
+// tell puts what is stored of a resource that failed into its history.
+func (w *world) tell(r *engine.Resource) {
+	st := &r.Status
+	w.logf(r.Key, "stored: generation %d, acked %+v, attempted %+v", r.Desired.Generation, st.Acked, st.Attempted)
+	for _, h := range st.History {
+		w.logf(r.Key, "stored: at %s generation %d was %s %s %s", h.At.Sub(w.start), h.Generation, h.Phase, h.Reason, h.Message)
 	}
 }
 
@@ -207,6 +220,11 @@ func (w *world) checkResource(key record.Key, p *promise, r engine.Resource, ok 
 	if !slices.Contains(p.possible, want) {
 		w.failf(key, "P1: %q is stored, %q was promised", want, p.possible)
 	}
+	defer func() {
+		if w.failed[key] {
+			w.tell(&r)
+		}
+	}()
 	if n := len(r.Status.History); n > record.HistoryLength {
 		w.failf(key, "R65: %d lines of history", n)
 	}
@@ -257,12 +275,14 @@ func (s *watcher) follow() {
 	from := ""
 	for {
 		e := s.w.now()
-		err := s.watch(e, &from)
-		switch {
-		case errors.Is(err, engine.ErrWatchExpired):
+		if from == "" {
 			from = s.relist(e)
+		}
+		if from != "" && errors.Is(s.watch(e, &from), engine.ErrWatchExpired) {
+			from = ""
 			continue
-		case s.w.now() == e && s.over():
+		}
+		if s.w.now() == e && s.over() {
 			return
 		}
 		time.Sleep(time.Second) // until the next engine is there
@@ -292,7 +312,7 @@ func (s *watcher) watch(e *engine.Engine, from *string) error {
 func (s *watcher) relist(e *engine.Engine) (token string) {
 	page, err := e.List(context.Background(), engine.ListOptions{Limit: 1000})
 	if err != nil {
-		return ""
+		return "" // it is closing
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
