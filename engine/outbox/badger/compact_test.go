@@ -1,0 +1,115 @@
+package badger
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+)
+
+// After overwrites, removals and Compact the disk holds about what is alive,
+// and all of that is there.
+func TestCompactFreesTheDisk(t *testing.T) {
+	opts := testOptions(t, t.TempDir())
+	s := mustOpen(t, opts)
+	const keys, rounds = 300, 30
+	var live int64
+	for round := range uint64(rounds) {
+		var last outbox.Ticket
+		for i := range keys {
+			last = putNumber(s, keyOf(i), round*keys+uint64(i)+1)
+		}
+		if err := last.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.apply(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.Stats().DiskBytes
+	if err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		live = 0
+		for i := range keys {
+			rec, err := s.Get(keyOf(i))
+			if got, want := number(rec.Desired.Payload), uint64((rounds-1)*keys+i+1); err != nil || got != want {
+				t.Errorf("%s: key %d is at %d, %v; want %d", when, i, got, err, want)
+			}
+			live += int64(len(rec.Desired.Payload)) + 300
+		}
+	}
+	check("compacted")
+	st := s.Stats()
+	if st.DiskBytes > 4*live || st.CompactionRuns == 0 || st.GarbageBytes < 0 || st.GarbageBytes > live {
+		t.Errorf("%d bytes on disk after compaction (%d before), %d are alive; garbage %d, runs %d",
+			st.DiskBytes, before, live, st.GarbageBytes, st.CompactionRuns)
+	}
+	mustClose(t, s)
+	mustCheck(t, opts.Dir)
+	s = mustOpen(t, opts)
+	defer s.Close()
+	check("reopened")
+}
+
+// Reads, writes and scans go on while Badger is collected and reopened.
+func TestCompactDisturbsNobody(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := uint64(1); !stop.Load(); n++ {
+				if err := putNumber(s, keyOf(i), n).Wait(t.Context()); err != nil {
+					t.Errorf("put: %v", err)
+					return
+				}
+				rec, err := s.Get(keyOf(i))
+				if got := number(rec.Desired.Payload); err != nil || got != n {
+					t.Errorf("key %d is at %d, %v; want %d", i, got, err, n)
+					return
+				}
+				if n%16 == 0 {
+					if err := s.Heads(t.Context(), outbox.Span{}, func(outbox.Head) bool { return true }); err != nil {
+						t.Errorf("heads: %v", err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for range 3 {
+		if err := s.Compact(t.Context()); err != nil {
+			t.Errorf("compact: %v", err)
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	mustClose(t, s)
+}
+
+// The collector keeps the value log within twice of what is alive and its
+// slack; here it is told that it may have none.
+func TestTheCollectorBoundsTheValueLog(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	defer s.Close()
+	for round := range uint64(20) {
+		for i := range 100 {
+			putNumber(s, keyOf(i), round*100+uint64(i)+1)
+		}
+		if err := s.apply(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.valueLogBytes()
+	if limit, err := s.collect(t.Context(), before); err != nil || limit != before {
+		t.Fatalf("collect = %d, %v where nothing was to be done", limit, err)
+	}
+	limit, err := s.collect(t.Context(), 0)
+	if err != nil || limit < collectSlack {
+		t.Fatalf("collect = %d, %v", limit, err)
+	}
+}

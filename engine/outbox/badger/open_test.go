@@ -1,0 +1,310 @@
+package badger
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+)
+
+func mustOpen(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filled makes a closed store with a few resources in it.
+func filled(t testing.TB) Options {
+	t.Helper()
+	opts := testOptions(t, t.TempDir())
+	s := mustOpen(t, opts)
+	for i := range 20 {
+		if err := putNumber(s, keyOf(i), uint64(i+1)).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, s)
+	return opts
+}
+
+func TestTheHolderOfALockIsNamed(t *testing.T) {
+	opts := testOptions(t, t.TempDir())
+	s := mustOpen(t, opts)
+	defer s.Close()
+	_, err := Open(opts)
+	if !errors.Is(err, outbox.ErrLocked) {
+		t.Fatalf("open = %v, want ErrLocked", err)
+	}
+	host, _ := os.Hostname()
+	for _, want := range []string{fmt.Sprint("process ", os.Getpid()), host, "since 20", opts.Dir} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if _, err := Check(t.Context(), opts.Dir, nil); !errors.Is(err, outbox.ErrLocked) {
+		t.Errorf("check = %v, want ErrLocked", err)
+	}
+}
+
+func TestFilesWithoutAByteAreNoObstacle(t *testing.T) {
+	opts := filled(t)
+	for _, name := range []string{"00077.mem", "000077.vlog"} {
+		if err := os.WriteFile(filepath.Join(opts.Dir, dataName, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, mustOpen(t, opts))
+}
+
+func TestFormats(t *testing.T) {
+	ran := ""
+	migrate := func(*badger.DB) error { ran += "1→2 "; return nil }
+	two := []migration{{from: 1, what: "a test", run: migrate}}
+	for _, test := range []struct {
+		name       string
+		format     int
+		migrations []migration
+		want       error
+		ran        string
+	}{
+		{"the same", 1, nil, nil, ""},
+		{"a newer one", 2, nil, outbox.ErrFormat, ""},
+		{"an older one, with a migration", 1, two, nil, "1→2 "},
+		{"an older one, without", 1, []migration{{from: 2}}, outbox.ErrFormat, ""},
+		{"none that ever was", -1, nil, outbox.ErrFormat, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ran = ""
+			opts := filled(t)
+			s := mustOpen(t, opts)
+			if err := writeFormat(s.db, formatDoc{Format: test.format, Epoch: "e"}); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, s)
+			opts.hooks.migrations = test.migrations
+			s, err := Open(opts)
+			if !errors.Is(err, test.want) || ran != test.ran {
+				t.Fatalf("open = %v, ran %q; want %v, %q", err, ran, test.want, test.ran)
+			}
+			if err != nil {
+				return
+			}
+			if got := s.Info().FormatFrom; got != test.format {
+				t.Errorf("format from %d, want %d", got, test.format)
+			}
+			mustClose(t, s)
+			ran = ""
+			mustClose(t, mustOpen(t, opts))
+			if ran != "" {
+				t.Error("the migration ran again")
+			}
+		})
+	}
+}
+
+// What was acknowledged and is gone is said at Open, and accepted only on
+// demand, whatever it was that got lost.
+func TestLossIsSaid(t *testing.T) {
+	for name, lose := range map[string]func(dir string) error{
+		"the mark":      func(dir string) error { return os.Remove(filepath.Join(dir, markName)) },
+		"Badger's part": func(dir string) error { return os.RemoveAll(filepath.Join(dir, dataName)) },
+		"both parts": func(dir string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(dir, dataName)), os.RemoveAll(filepath.Join(dir, journalName)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := filled(t)
+			s := mustOpen(t, opts)
+			before, epoch := putNumber(s, keyOf(1), 99), s.Info().Epoch
+			mustClose(t, s)
+			if err := lose(opts.Dir); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // refusing does not make it forget
+				_, err := Open(opts)
+				if !errors.Is(err, outbox.ErrLost) || !strings.Contains(err.Error(), "--accept-loss") {
+					t.Fatalf("open = %v, want ErrLost and what to do", err)
+				}
+			}
+			opts.AcceptLoss = true
+			s = mustOpen(t, opts)
+			if info := s.Info(); !info.Lossy || info.Epoch == epoch {
+				t.Errorf("%+v, want lossy and a new epoch", info)
+			}
+			if after := putNumber(s, keyOf(1), 100); after.Revision <= before.Revision {
+				t.Errorf("revision %d came after %d", after.Revision, before.Revision)
+			}
+			mustClose(t, s)
+			opts.AcceptLoss = false
+			mustClose(t, mustOpen(t, opts))
+		})
+	}
+}
+
+// A log that lost a batch, while a later log is whole, has a hole in the ring.
+func TestTheRingFindsHoles(t *testing.T) {
+	full := func(from, to uint64) (slots [ringLength]ring) {
+		for n := from; n <= to; n++ {
+			slots[n%ringLength] = ring{number: n, last: n * 10, first: 1}
+		}
+		return slots
+	}
+	for _, test := range []struct {
+		name  string
+		to    uint64
+		first uint64
+		hole  uint64 // 0: none
+		want  uint64
+	}{
+		{"a young store", 5, 0, 0, 50},
+		{"an old store", 1000, 0, 0, 10000},
+		{"a hole", 1000, 0, 900, 8990},
+		{"the oldest slot is missing", 1000, 0, 745, 0},
+		{"a hole in a young store", 5, 0, 3, 20},
+		{"a hole that was accepted", 1000, 901, 900, 10000},
+		{"an empty store", 0, 0, 0, 0},
+	} {
+		slots := full(1, test.to)
+		if test.hole > 0 {
+			slots[test.hole%ringLength] = ring{}
+		}
+		r := ring{number: test.to, last: test.to * 10, first: test.first}
+		if got := r.whole(&slots); got != test.want {
+			t.Errorf("%s: whole up to %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestDiscardRemovesADamagedRecord(t *testing.T) {
+	opts := filled(t)
+	d := &disk{t: t, dir: opts.Dir}
+	s := mustOpen(t, opts)
+	if err := putMarker(s, 7).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	d.Damage(t, keyOf(7))
+	s = mustOpen(t, opts)
+	defer s.Close()
+	if _, err := s.Get(keyOf(7)); !errors.Is(err, outbox.ErrDamaged) {
+		t.Fatalf("get = %v, want ErrDamaged", err)
+	}
+	if err := s.Discard(keyOf(7)).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := s.Get(keyOf(7)); err != nil || rec.Desired.Generation != 0 {
+		t.Errorf("get = %+v, %v after discarding", rec, err)
+	}
+}
+
+// putMarker puts a payload that disk.Damage finds.
+func putMarker(s *Store, i int) outbox.Ticket {
+	return s.Update(keyOf(i), func(cur outbox.Record) (outbox.Change, error) {
+		d := cur.Desired
+		d.Payload = []byte(strings.Repeat("marker ", 500))
+		return outbox.Change{Desired: &d, NewGeneration: true}, nil
+	})
+}
+
+func TestCheck(t *testing.T) {
+	t.Run("a whole store has no problem", func(t *testing.T) {
+		opts := filled(t)
+		last := 0
+		r, err := Check(t.Context(), opts.Dir, func(done, total int) { last = total - done })
+		if err != nil || len(r.Problems) > 0 || r.Resources != 20 || r.Statuses != 20 || last != 0 {
+			t.Errorf("report %+v, %v, %d left", r, err, last)
+		}
+	})
+	t.Run("it changes nothing", func(t *testing.T) {
+		s := mustOpen(t, testOptions(t, t.TempDir()))
+		for i := range 50 {
+			putNumber(s, keyOf(i), uint64(i+1)).Wait(t.Context())
+		}
+		dir := powerCut(t, s)
+		mustClose(t, s)
+		mustCheck(t, dir) // makes the lock
+		before := sums(t, dir)
+		mustCheck(t, dir)
+		if after := sums(t, dir); after != before {
+			t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+	})
+	t.Run("it names a damaged resource", func(t *testing.T) {
+		opts := filled(t)
+		s := mustOpen(t, opts)
+		if err := putMarker(s, 7).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, s)
+		(&disk{t: t, dir: opts.Dir}).Damage(t, keyOf(7))
+		r, err := Check(t.Context(), opts.Dir, nil)
+		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "key 7") {
+			t.Errorf("%q, %v; want key 7 named", r.Problems, err)
+		}
+	})
+	t.Run("it tells a loss", func(t *testing.T) {
+		opts := filled(t)
+		(&disk{t: t, dir: opts.Dir}).LoseTail(t)
+		r, err := Check(t.Context(), opts.Dir, nil)
+		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], outbox.ErrLost.Error()) {
+			t.Errorf("%q, %v; want the loss", r.Problems, err)
+		}
+	})
+	t.Run("a directory without a store is an error", func(t *testing.T) {
+		if _, err := Check(t.Context(), t.TempDir(), nil); err == nil {
+			t.Error("nothing was checked, and that without an error")
+		}
+	})
+	t.Run("it ends with its context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Check(ctx, filled(t).Dir, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("check = %v, want canceled", err)
+		}
+	})
+}
+
+func mustCheck(t testing.TB, dir string) {
+	t.Helper()
+	if r, err := Check(t.Context(), dir, nil); err != nil || len(r.Problems) > 0 {
+		t.Fatalf("check: %q, %v", r.Problems, err)
+	}
+}
+
+// sums lists all files with their sizes, times and contents.
+func sums(t testing.TB, dir string) string {
+	t.Helper()
+	var list bytes.Buffer
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == lockName {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		fmt.Fprintf(&list, "%s %d %x\n", path, len(b), sha256.Sum256(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
+}
