@@ -491,3 +491,22 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatIsForPeopleIsCut(t *testing.T) {
+	differing := strings.Repeat("\x42\x01p", 300)                                                  // 900 bytes
+	result := "\x08\x05" + "\x12\xb8\x17" + strings.Repeat("é", 1500) + "\x2a\x84\x07" + differing // 3000 and 900 bytes
+	g := guest{start: seq(answer(1, 20000, len(result)), ret(0)), data: map[int]string{20000: result}}
+	r := openASM(t, g, wasmhost.SinkConfig{}).Apply(t.Context(), request("k", ""))
+	if r.Status != sink.Rejected || len(r.Message) > 2052 || !strings.HasSuffix(r.Message, "é…") {
+		t.Errorf("%v: a message of %d bytes", r.Status, len(r.Message))
+	}
+	if o := r.Observation; o == nil || len(o.Differing) != 257 || !strings.Contains(o.Differing[256], "44 more") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestASinkWithoutConfigIsConfiguredWithAnEmptyObject(t *testing.T) {
+	// Sink "s" and config "{}" take 7 bytes.
+	g := guest{configure: seq(when(seq(callf("input_len"), i32c(7), code{0x47}), unreachable), answerOK(1), ret(0))}
+	openASM(t, g, wasmhost.SinkConfig{Name: "s"})
+}

@@ -212,6 +212,8 @@ func (p *Plugin) describe(ctx context.Context) (*abi.Manifest, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case a.manifest == nil:
 		return nil, fmt.Errorf("describe ended without an answer: %s", a.result.Message)
 	}

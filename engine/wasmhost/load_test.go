@@ -83,6 +83,14 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestLoadEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := asmHost(t, nil).Load(ctx, guest{}.wasm(), "asm"); !errors.Is(err, context.Canceled) || errors.Is(err, wasmhost.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOpenValidatesItsInput(t *testing.T) {
 	p := load(t, asmHost(t, nil), "asm", guest{}.wasm())
 	for _, c := range []wasmhost.SinkConfig{
