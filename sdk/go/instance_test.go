@@ -286,13 +286,22 @@ func TestAPanicIsLoggedAndGoesOn(t *testing.T) {
 
 func TestGoroutinesAreReused(t *testing.T) {
 	r := newRig(t, funcAdapter{apply: func(context.Context, *Request) (Observation, error) { return Observation{}, nil }})
+	var first *worker
 	for id := range int64(100) {
 		r.enter(OpApply, id, request("a"))
+		var idle []*worker
 		r.until("the worker is idle again", func() bool {
 			r.instance.mu.Lock()
 			defer r.instance.mu.Unlock()
-			return len(r.idle) == 1
+			idle = slices.Clone(r.idle)
+			return len(idle) == 1
 		})
+		if first == nil {
+			first = idle[0]
+		}
+		if idle[0] != first {
+			t.Fatalf("call %d ran on a goroutine of its own", id)
+		}
 	}
 }
 

@@ -38,6 +38,28 @@ func TestWhatIsNotJSONIsRefusedWithItsPlace(t *testing.T) {
 	mustParse(t, strings.Repeat("[", MaxDepth)+strings.Repeat("]", MaxDepth))
 }
 
+func TestEveryByteOfAStringIsLookedAt(t *testing.T) {
+	const n = 21 // two words and a rest
+	for at := range n {
+		for c := range 256 {
+			inside := []byte(strings.Repeat("x", n))
+			inside[at] = byte(c)
+			text := `"` + string(inside) + `"`
+			d, err := Parse(text)
+			if valid := json.Valid([]byte(text)); valid != (err == nil) {
+				t.Fatalf("byte %#x at %d: error %v, encoding/json says valid = %v", c, at, err, valid)
+			}
+			if e, ok := errors.AsType[*SyntaxError](err); ok && c < ' ' && e.Offset != at+1 {
+				t.Errorf("byte %#x at %d: the error is placed at %d", c, at, e.Offset)
+			}
+			var want string
+			if err == nil && json.Unmarshal([]byte(text), &want) == nil && d.Root().Text() != want {
+				t.Errorf("byte %#x at %d reads as %q, want %q", c, at, d.Root().Text(), want)
+			}
+		}
+	}
+}
+
 func TestStringsAreDecodedAsEncodingJSONDoes(t *testing.T) {
 	for _, text := range []string{`""`, `"a"`, `"\"\\\/\b\f\n\r\t"`, `"\u00e9"`, `"é"`, `"\ud83d\ude80"`, `"\ud83d"`, `"\ud83dx"`,
 		`"\ude80\ud83d"`, `"\ud83d\n"`, `"\ud83d\u0041"`, "\"\xff\"", "\"a\xc3\"", "\"\xff\\n\"", `"\u0000"`} {

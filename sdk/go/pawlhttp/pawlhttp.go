@@ -1,5 +1,5 @@
 // Package pawlhttp is an http.RoundTripper over pawl.Do, for adapters that use
-// a client library built on net/http. It costs about 4 MB of module and some
+// a client library built on net/http. It adds about 8 MB to the module and some
 // time per call, so prefer pawl.Do where it is enough.
 package pawlhttp
 
