@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/schedule"
 )
 
 // Committed implements outbox.Observer: changes have become durable. It plans
@@ -28,13 +29,26 @@ func (e *Engine) committed(c *outbox.Committed, now time.Time) {
 		delete(e.lost, c.Key)
 		e.sched.Remove(c.Key)
 	} else {
-		e.sched.Set(c.Key, e.due(outbox.HeadOf(c.Key, &c.Record), now))
+		e.sched.Set(c.Key, e.replan(c, now))
 	}
 	if c.Removed || c.Record.Desired.Gone {
 		e.objects.release(c.Key)
 	}
 	e.changes.add(c)
 	e.answerWaiters(c.Key)
+}
+
+// replan plans a resource after a commit. One of which nothing became owed is looked
+// at no later than was planned: a source that counts on without changing anything
+// must not put drift checks off for ever (R33).
+func (e *Engine) replan(c *outbox.Committed, now time.Time) schedule.Plan {
+	p := e.due(outbox.HeadOf(c.Key, &c.Record), now)
+	old, ok := e.sched.Lookup(c.Key)
+	checks := p.Class == schedule.Check && old.Class == schedule.Check && p.Phase == old.Phase
+	if ok && checks && !old.InFlight && !old.Held && old.At.Before(p.At) && !old.At.IsZero() {
+		p.At = old.At
+	}
+	return p
 }
 
 // CommitDone implements outbox.Observer.

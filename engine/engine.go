@@ -139,7 +139,7 @@ func (e *Engine) setUp(ctx context.Context) error {
 func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	now := time.Now()
 	looks := map[string]int{}
-	return e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
+	err := e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		p := e.due(h, now)
@@ -157,6 +157,10 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 		}
 		return ctx.Err() == nil
 	})
+	if err == nil {
+		err = ctx.Err() // a plan that lacks some would forget them
+	}
+	return err
 }
 
 // due plans one resource; e.mu is held.

@@ -27,7 +27,7 @@ func (e *Engine) Retry(ctx context.Context, key record.Key) error {
 	}
 	now := time.Now()
 	e.mu.Lock()
-	if entry, ok := e.sched.Lookup(key); ok && !entry.At.IsZero() && entry.Class == schedule.Check {
+	if entry, ok := e.sched.Lookup(key); ok && entry.Class == schedule.Check { // nothing is owed to it, and it is not suspended
 		entry.At = now
 		e.sched.Set(key, entry.Plan)
 	}

@@ -70,7 +70,7 @@ func (t *target) looksAtStart(p schedule.Plan) bool {
 	case record.AckedPhase, record.Drifted:
 		return p.Class == schedule.Check
 	case record.Failed, record.Obsolete:
-		return true
+		return p.At.IsZero() && p.Class == schedule.Check
 	}
 	return false
 }
@@ -171,6 +171,7 @@ func (e *Engine) Sinks() []SinkStatus {
 			x.LastError, x.LastErrorStatus, x.LastErrorAt = t.lastError, t.lastState, t.lastAt
 			t.mu.Unlock()
 		}
+		delete(x.Counts, "") // gone ones, whose source order is remembered
 		out = append(out, x)
 	}
 	return out

@@ -12,7 +12,7 @@ func (d *Delivery) beginDelete() {
 	m := &d.rules.Manifest
 	moved := d.status.Acked != nil && d.acked == nil
 	switch {
-	case d.rules.deletion(&d.desired) == record.Retain:
+	case d.rules.deletion(&d.desired) == record.Retain, d.contended():
 		d.end(Released)
 	case moved:
 		d.end(MovedTarget) // owed to a target that is no longer there (R13)
@@ -26,6 +26,12 @@ func (d *Delivery) beginDelete() {
 		}
 		d.step = Delete
 	}
+}
+
+// contended reports whether all that is known of the resource is that its object
+// belongs to another one, which keeps it (R37).
+func (d *Delivery) contended() bool {
+	return d.status.Reason == record.ReasonContended && d.status.Acked == nil && len(d.attempts) == 0
 }
 
 // looksBeforeDelete reports whether the object must be seen before it may be

@@ -37,7 +37,7 @@ func Due(r *Rules, h outbox.Head, suspended bool, now time.Time, rnd float64) sc
 		p.Class = schedule.Check
 		p.At = now.Add(r.ReportInterval)
 	case record.Failed, record.Obsolete:
-		p.Since = time.Time{}
+		p.Since, p.Class = time.Time{}, schedule.Check
 	case record.Orphaned:
 		if r.acked(&st) != nil { // the target that the deletion is owed to is back
 			p.At, p.Class = now, schedule.Retry
