@@ -41,6 +41,9 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	for range dispatchBurst {
+		if e.closed {
+			return false
+		}
 		if e.settling >= maxSettling {
 			return false // a delivery that lands wakes the dispatcher
 		}

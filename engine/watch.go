@@ -20,7 +20,8 @@ import (
 // the list's token.
 func (e *Engine) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		next, err := e.changes.position(o.From, e.lock())
+		latest := e.store.Info().Revision
+		next, err := e.changes.position(o.From, latest, e.lock())
 		if err != nil {
 			yield(Event{}, &Error{Op: "watch", Err: err, Hint: "list again and watch from the token of the list"})
 			return
@@ -149,8 +150,9 @@ func (r *ring) close() {
 	r.more = make(chan struct{})
 }
 
-// position finds where a watch from a token starts.
-func (r *ring) position(from string, unlock func()) (uint64, error) {
+// position finds where a watch from a token starts; latest is the newest durable
+// revision.
+func (r *ring) position(from string, latest uint64, unlock func()) (uint64, error) {
 	defer unlock()
 	if from == "" {
 		return r.end, nil
@@ -163,6 +165,8 @@ func (r *ring) position(from string, unlock func()) (uint64, error) {
 	switch {
 	case epoch != r.epoch:
 		return 0, fmt.Errorf("%w: it is of another store, or of an earlier life of this one", ErrWatchExpired)
+	case revision > latest:
+		return 0, fmt.Errorf("%w: revision %d is still to come, the newest is %d", ErrWatchExpired, revision, latest)
 	case revision < r.floor:
 		return 0, fmt.Errorf("%w: changes since revision %d are no longer kept, only those after %d", ErrWatchExpired, revision, r.floor)
 	}
