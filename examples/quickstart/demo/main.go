@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	changes     = 10   // of one resource while the target is down
-	crowd       = 1000 // resources in the middle of which the daemon is killed
-	killAfter   = 300  // of them have arrived
-	slowness    = "100ms"
+	changes     = 10               // of one resource while the target is down
+	crowd       = 1000             // resources in the middle of which the daemon is killed
+	killAfter   = 300              // of them have arrived
+	slowness    = "250ms"          // of 64 calls at a time: there is time enough for the kill
 	patience    = 30 * time.Second // for anything that should happen soon
 	pollEvery   = 20 * time.Millisecond
 	greetingKey = "greeting"
@@ -191,7 +191,15 @@ func (d *demo) coalesce(ctx context.Context) error {
 func (d *demo) untilUnreachable(ctx context.Context) error {
 	return until(ctx, func() (bool, error) {
 		raw, err := d.output(ctx, "get", "web/"+greetingKey, "-o", "json")
-		return strings.Contains(string(raw), `"Unreachable"`), err
+		if err != nil {
+			return false, err
+		}
+		var r struct {
+			Status struct {
+				Reason string `json:"reason"`
+			} `json:"status"`
+		}
+		return json.Unmarshal(raw, &r) == nil && r.Status.Reason == "Unreachable", nil
 	})
 }
 
@@ -285,7 +293,7 @@ func (d *demo) compare(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("  desired %d, equal %d, different %d, missing %d, too many %d\n", len(d.desired), equal, different, missing, extra)
-	fmt.Printf("  requests sent again because their answer died with the daemon: %d (harmless: the same state)\n", repeated)
+	fmt.Printf("  sent twice, because the first answer died with the daemon: %d\n", repeated)
 	if equal != len(d.desired) || extra > 0 {
 		return errors.New("the target is not at the desired state")
 	}
