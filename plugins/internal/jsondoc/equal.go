@@ -1,9 +1,7 @@
 package jsondoc
 
-// Equal reports whether two values mean the same: objects without regard to
+// equal reports whether two values mean the same: objects without regard to
 // order, numbers by their exact decimal value, strings by their text.
-func Equal(a, b Value) bool { return equal(a.d, a.i, b.d, b.i) }
-
 func equal(da *Doc, ia int32, db *Doc, ib int32) bool {
 	a, b := &da.nodes[ia], &db.nodes[ib]
 	if a.kind != b.kind {

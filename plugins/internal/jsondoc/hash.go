@@ -59,7 +59,7 @@ func digestAt(path uint64, d *Doc, at int32) Digest {
 	return Digest(finish(mix(path, v)))
 }
 
-// hashValue is equal for values that are Equal.
+// hashValue is the same for values that are equal.
 func hashValue(d *Doc, at int32) uint64 {
 	n := &d.nodes[at]
 	h := mix(pathSeed, uint64(n.kind))
@@ -99,9 +99,6 @@ func (d decimal) hash(h uint64) uint64 {
 	}
 	return h
 }
-
-// Digest returns the digest of a whole document: equal for Equal ones.
-func (d *Doc) Digest() Digest { return Digest(finish(hashValue(d, 0))) }
 
 // DigestBytes returns the digest of a text that need not be JSON.
 func DigestBytes(s string) Digest { return Digest(finish(hashString(pathSeed, s))) }

@@ -73,7 +73,7 @@ func TestStringsAreDecodedAsEncodingJSONDoes(t *testing.T) {
 	}
 }
 
-func TestEqual(t *testing.T) {
+func TestEqualValuesAreEqualAndHashAlike(t *testing.T) {
 	same := [][]string{
 		{"1", "1.0", "1e0", "10e-1", "0.1e1", "1.000E+00", "100e-2"},
 		{"0", "-0", "0.0", "0e99", "-0.00e-7"},
@@ -98,11 +98,11 @@ func TestEqual(t *testing.T) {
 			for _, a := range as {
 				for _, b := range bs {
 					da, db := mustParse(t, a), mustParse(t, b)
-					if got := Equal(da.Root(), db.Root()); got != (i == j) {
-						t.Errorf("Equal(%s, %s) = %v", a, b, got)
+					if got := equal(da, 0, db, 0); got != (i == j) {
+						t.Errorf("equal(%s, %s) = %v", a, b, got)
 					}
-					if (da.Digest() == db.Digest()) != (i == j) {
-						t.Errorf("digests of %s and %s: %x, %x", a, b, da.Digest(), db.Digest())
+					if got := hashValue(da, 0) == hashValue(db, 0); got != (i == j) {
+						t.Errorf("equal hashes of %s and %s: %v", a, b, got)
 					}
 				}
 			}
@@ -120,7 +120,7 @@ func TestLargeObjectsOfAnotherOrderAreComparedInTime(t *testing.T) {
 	slices.Reverse(rev)
 	fwd = append(fwd, fwd[0]) // and a key that comes twice
 	a, b := mustParse(t, "{"+strings.Join(fwd, ",")+"}"), mustParse(t, "{"+strings.Join(rev, ",")+"}")
-	if !Equal(a.Root(), b.Root()) {
+	if !equal(a, 0, b, 0) {
 		t.Error("they are not equal")
 	}
 	owned, _ := Own(a)
@@ -291,8 +291,8 @@ func subset(want, have any) bool {
 	return true
 }
 
-// FuzzAgainstEncodingJSON: Parse accepts what encoding/json accepts, and Equal,
-// Compare and the digests mean the same as comparing Go values.
+// FuzzAgainstEncodingJSON: Parse accepts what encoding/json accepts, and equal,
+// Compare and the hashes mean the same as comparing Go values.
 func FuzzAgainstEncodingJSON(f *testing.F) {
 	seeds := []string{`{"a":1,"b":{"c":[1,2,{"d":null}]}}`, `{"a":1.0,"a":2}`, `"\ud83d\ude80\n"`, "\"\xff\"", `[1e2,-0,0.10]`, `{}`, `[]`, `true`,
 		`{"a":{"b":{}},"\u0062":"x"}`, `{"a":{"b":{"z":1}},"b":"x","c":9}`, "{\"\xff\":1,\"\ufffd\":2}"}
@@ -317,12 +317,12 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 		if !ok1 || !ok2 {
 			return
 		}
-		equal := reflect.DeepEqual(xa, xb)
-		if got := Equal(da.Root(), db.Root()); got != equal {
-			t.Errorf("Equal(%q, %q) = %v", ta, tb, got)
+		same := reflect.DeepEqual(xa, xb)
+		if got := equal(da, 0, db, 0); got != same {
+			t.Errorf("equal(%q, %q) = %v", ta, tb, got)
 		}
-		if got := da.Digest() == db.Digest(); got != equal {
-			t.Errorf("equal digests of %q and %q: %v", ta, tb, got)
+		if got := hashValue(da, 0) == hashValue(db, 0); got != same {
+			t.Errorf("equal hashes of %q and %q: %v", ta, tb, got)
 		}
 		owned, sum := Own(da)
 		diff := Compare(da, db, nil)
@@ -332,7 +332,7 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 			t.Errorf("digests of %q within %q: %x, %x, %x", ta, tb, sum, diff.Found, owned.Set().Digest(db))
 		}
 		everything, _ := Own(db)
-		if whole := Compare(da, db, everything.Set()); whole.Differs == equal {
+		if whole := Compare(da, db, everything.Set()); whole.Differs == same {
 			t.Errorf("Compare(%q, %q) with all owned differs: %v", ta, tb, whole.Differs)
 		}
 		for _, p := range diff.Paths {
