@@ -139,9 +139,8 @@ func TestR28_AnApplyThatProvesNothingIsLookedAt(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.target.manifest.ApplyConfirms = false
 		b.reopen() // the manifest is read at Open
-		ignored := true
 		b.target.script(func(op string, r *sink.Request) *sink.Result {
-			if op == "apply" && ignored {
+			if op == "apply" { // and ignores it
 				return &sink.Result{Status: sink.OK}
 			}
 			return nil
@@ -153,7 +152,7 @@ func TestR28_AnApplyThatProvesNothingIsLookedAt(t *testing.T) {
 		if st := b.status("a"); st.Reason != record.ReasonNotConverged || st.Attempts != 1 || !slices.Equal(st.DriftPaths, []string{"/"}) {
 			t.Errorf("reason %s, attempts %d, differs at %v", st.Reason, st.Attempts, st.DriftPaths)
 		}
-		ignored = false
+		b.target.script(nil)
 		b.after(5 * time.Second)
 		b.want("a", "Acked")
 	})
@@ -481,6 +480,19 @@ func TestR53_ADeletionUnderWayIsFollowedToItsEnd(t *testing.T) {
 	})
 }
 
+// holds makes the target's object one of that uid, which only a Delete with it deletes.
+func (b *bench) holds(uid string, ours sink.Tri) {
+	b.target.script(func(op string, r *sink.Request) *sink.Result {
+		switch {
+		case op == "delete" && r.UID != uid:
+			return &sink.Result{Status: sink.Conflict}
+		case op == "delete":
+			return nil
+		}
+		return &sink.Result{Status: sink.OK, Observation: &sink.Observation{Exists: true, UID: uid, Ours: ours, MatchDesired: sink.Yes}}
+	})
+}
+
 func TestR55_OnlyOurObjectIsDeleted(t *testing.T) {
 	for what, row := range map[string]struct {
 		uid  string
@@ -498,21 +510,11 @@ func TestR55_OnlyOurObjectIsDeleted(t *testing.T) {
 			inBubble(t, nil, func(b *bench) {
 				b.target.manifest.ReportsUID = true
 				b.reopen()
-				uid, ours := "u1", sink.Yes
-				b.target.script(func(op string, r *sink.Request) *sink.Result {
-					o := &sink.Observation{Exists: true, UID: uid, Ours: ours, MatchDesired: sink.Yes}
-					switch {
-					case op == "delete" && r.UID != uid:
-						return &sink.Result{Status: sink.Conflict}
-					case op == "delete":
-						return nil
-					}
-					b.target.set("a", `1`)
-					return &sink.Result{Status: sink.OK, Observation: o}
-				})
+				b.target.set("a", `1`)
+				b.holds("u1", sink.Yes)
 				b.put("a", `1`)
 				b.settle()
-				uid, ours = row.uid, row.ours
+				b.holds(row.uid, row.ours)
 				b.delete("a")
 				b.settle()
 				b.want("a", row.want)

@@ -142,6 +142,13 @@ func (f *fakeTarget) always(res sink.Result) {
 	f.script(func(string, *sink.Request) *sink.Result { return &res })
 }
 
+// slow makes every call take d.
+func (f *fakeTarget) slow(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.latency = d
+}
+
 func (f *fakeTarget) set(key, payload string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,6 +185,7 @@ type bench struct {
 	*engine.Engine
 	t      *testing.T
 	disk   *memory.Disk
+	store  *memory.Store // the one that is open
 	target *fakeTarget
 	opts   engine.Options
 }
@@ -190,7 +198,11 @@ func inBubble(t *testing.T, tweak func(*engine.Options), test func(b *bench)) {
 		b.opts = engine.Options{
 			Sinks: []engine.SinkOptions{{Name: "web", Sink: b.target}},
 			Seed:  1,
-			Store: func(o outbox.Observer) (outbox.Store, error) { return memory.Open(b.disk, memory.Options{Observer: o}) },
+			Store: func(o outbox.Observer) (outbox.Store, error) {
+				s, err := memory.Open(b.disk, memory.Options{Observer: o})
+				b.store = s
+				return s, err
+			},
 		}
 		if tweak != nil {
 			tweak(&b.opts)

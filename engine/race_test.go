@@ -50,7 +50,7 @@ func TestP3_APutRightAfterTheRecordWentStartsALifeOfItsOwn(t *testing.T) {
 		b.settle()
 		b.delete("a")
 		b.settle()
-		b.target.latency = 3 * time.Second
+		b.target.slow(3 * time.Second)
 		b.put("a", `2`) // its delivery begins before the old life's has ended
 		b.after(10 * time.Second)
 		b.want("a", "Acked")
@@ -70,9 +70,7 @@ func idle(c outbox.Change) bool { return c.Empty() }
 func (b *bench) untilIdleLook(name string) {
 	b.after(15 * time.Minute)
 	b.wantOps(name, "apply", "observe")
-	b.target.mu.Lock()
-	b.target.latency = time.Second
-	b.target.mu.Unlock()
+	b.target.slow(time.Second)
 	for len(b.target.ops(name)) == 2 {
 		b.after(100 * time.Millisecond)
 	}

@@ -17,7 +17,7 @@ import (
 
 func TestR60_AnAckOfAnOlderGenerationLeavesNewerWork(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		b.target.latency = time.Second
+		b.target.slow(time.Second)
 		first := b.put("a", `1`)
 		b.settle()
 		second := b.put("a", `2`)
@@ -35,7 +35,7 @@ func TestR60_AnAckOfAnOlderGenerationLeavesNewerWork(t *testing.T) {
 
 func TestR62_AnApplyWhoseAckWasLostIsFoundDone(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
-		b.target.latency = time.Second
+		b.target.slow(time.Second)
 		b.put("a", `1`)
 		b.settle()
 		b.disk.FailCommits(-1, errors.New("disk on fire")) // the outcome can't be stored
@@ -55,9 +55,7 @@ func TestP3_AnOutcomeThatCouldNotBeStoredIsRememberedByThePutThatFollows(t *test
 		b.target.always(sink.Result{Status: sink.Unreachable})
 		b.put("a", `0`)
 		b.settle()
-		b.target.mu.Lock()
-		b.target.latency = time.Second
-		b.target.mu.Unlock()
+		b.target.slow(time.Second)
 		b.put("a", `1`)
 		b.after(2500 * time.Millisecond) // its call is under way
 		b.disk.FailCommits(1, errors.New("disk on fire"))
