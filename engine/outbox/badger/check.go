@@ -1,7 +1,6 @@
 package badger
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +118,7 @@ func shadow(from, to string) error {
 	return removeEmpty(to)
 }
 
-// copyFile leaves holes where there are zeros: logs are mostly that.
+// copyFile leaves holes where there are some: logs are mostly that.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -131,22 +130,38 @@ func copyFile(from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
-	for offset := int64(0); ; {
-		n, err := in.ReadAt(buf, offset)
-		if !bytes.Equal(buf[:n], zero[:n]) {
-			if _, err := out.WriteAt(buf[:n], offset); err != nil {
-				return err
-			}
+	size, err := eachData(in, func(b []byte, offset int64) error {
+		_, err := out.WriteAt(b, offset)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return out.Truncate(size)
+}
+
+// eachData calls fn for the parts of f that are no holes, and returns f's size.
+func eachData(f *os.File, fn func(b []byte, offset int64) error) (size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	buf := make([]byte, 64<<10)
+	for offset := int64(0); offset < info.Size(); {
+		offset = nextData(f, offset, info.Size())
+		n, err := f.ReadAt(buf, offset)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		if n == 0 {
+			break
+		}
+		if err := fn(buf[:n], offset); err != nil {
+			return 0, err
 		}
 		offset += int64(n)
-		if err == io.EOF {
-			return out.Truncate(offset)
-		}
-		if err != nil {
-			return err
-		}
 	}
+	return info.Size(), nil
 }
 
 func (r *Report) run(ctx context.Context, dir, work string, progress func(done, total int)) error {

@@ -140,7 +140,8 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 }
 
 // reopen closes Badger and opens it again, which writes the memory table out.
-// Where that fails, commits go on until the overlay is full, and reads fail.
+// Where that fails, reads fail, and commits go on until the overlay is full;
+// the next apply tries again.
 func (s *Store) reopen() error {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
@@ -153,14 +154,27 @@ func (s *Store) reopen() error {
 	return errors.Join(s.closeAndOpen(true), s.closeAndOpen(false))
 }
 
-// closeAndOpen leaves db nil where it fails.
+// closeAndOpen leaves db nil where it fails. The caller holds dbMu.
 func (s *Store) closeAndOpen(compactOnClose bool) error {
-	if s.db == nil {
+	if s.ended {
 		return outbox.ErrClosed
 	}
-	err := s.db.Close()
-	s.db = nil
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+		s.db = nil
+	}
 	return errors.Join(err, s.openDB(compactOnClose))
+}
+
+// revive opens Badger after a reopen that failed.
+func (s *Store) revive() error {
+	if s.withDB(func(*badger.DB) error { return nil }) == nil {
+		return nil
+	}
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	return s.closeAndOpen(false)
 }
 
 func onlyLevel0(db *badger.DB) bool {

@@ -113,3 +113,32 @@ func TestTheCollectorBoundsTheValueLog(t *testing.T) {
 		t.Fatalf("collect = %d, %v", limit, err)
 	}
 }
+
+// A reopen that failed is tried again, and nothing is lost meanwhile.
+func TestAFailedReopenIsTriedAgain(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	defer s.Close()
+	put := func(n uint64) {
+		t.Helper()
+		if err := putNumber(s, keyOf(1), n).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1)
+	if err := s.apply(); err != nil {
+		t.Fatal(err)
+	}
+	s.dbMu.Lock()
+	if err := s.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.db = nil
+	s.dbMu.Unlock()
+	if err := s.revive(); err != nil {
+		t.Fatal(err)
+	}
+	put(2)
+	if rec, err := s.Get(keyOf(1)); err != nil || number(rec.Desired.Payload) != 2 {
+		t.Errorf("key 1 is at %d, %v; want 2", number(rec.Desired.Payload), err)
+	}
+}

@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -130,6 +131,33 @@ func TestAFailedSyncIsFinal(t *testing.T) {
 	j.sync = fdatasync
 	if _, err := j.append(group(3, 3, 10)); !errors.Is(err, errBroken) {
 		t.Errorf("append = %v after a failed fsync, want errBroken", err)
+	}
+}
+
+// P1 rests on it: nobody is told before the journal is on disk.
+func TestAPutWaitsForItsFsync(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	defer s.Close()
+	entered, goOn := make(chan bool), make(chan bool)
+	s.journal.sync = func(f *os.File) error {
+		close(entered)
+		<-goOn
+		return fdatasync(f)
+	}
+	ticket := putNumber(s, keyOf(1), 1)
+	<-entered
+	s.journal.sync = fdatasync
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ticket.Wait(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("wait = %v while fdatasync is under way", err)
+	}
+	if rec, err := s.Get(keyOf(1)); err != nil || rec.Desired.Generation != 0 {
+		t.Errorf("get = %+v, %v while fdatasync is under way", rec, err)
+	}
+	close(goOn)
+	if err := ticket.Wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

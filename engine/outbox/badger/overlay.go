@@ -175,6 +175,9 @@ func (s *Store) apply() error {
 		retried := s.overlay.failed()
 		err := s.space.floor()
 		if err == nil {
+			err = s.revive()
+		}
+		if err == nil {
 			err = s.writeLayer(l)
 		}
 		s.overlay.done(err)

@@ -52,7 +52,8 @@ type Store struct {
 	ring    ring
 
 	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
-	db      *badger.DB   // nil after Close
+	db      *badger.DB   // nil after Close, and after a reopen that failed
+	ended   bool         // closed for good
 	applyMu sync.Mutex   // one apply at a time; taken before dbMu
 
 	stop       chan struct{}
@@ -272,11 +273,11 @@ func (s *Store) shutDown(last uint64) error {
 	err = errors.Join(err, s.journal.close())
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
-	if s.db != nil { // nil after a reopen that failed
+	if s.db != nil {
 		err = errors.Join(err, s.db.Close())
 	}
 	err = errors.Join(err, s.mark.close(last, s.committed.Load()), unlock(s.lock))
-	s.db = nil
+	s.db, s.ended = nil, true
 	if err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}

@@ -16,3 +16,15 @@ func fdatasync(f *os.File) error {
 		}
 	}
 }
+
+// nextData returns where data begins at or after offset: end where only a hole
+// follows, offset where the file system can't tell.
+func nextData(f *os.File, offset, end int64) int64 {
+	switch next, err := unix.Seek(int(f.Fd()), offset, unix.SEEK_DATA); err {
+	case nil:
+		return next
+	case unix.ENXIO:
+		return end
+	}
+	return offset
+}
