@@ -146,7 +146,9 @@ func decodeAttempt(d *decoder) (a Attempt) {
 // no answer.
 func decodeHTTPResponse(b []byte) (*HTTPResponse, error) {
 	r := new(HTTPResponse)
-	var fail Failure
+	var kind FailureKind
+	var message string
+	var maybeSent bool
 	d := decoder{b: b}
 	for f, ok := d.next(); ok; f, ok = d.next() {
 		switch f {
@@ -159,11 +161,11 @@ func decodeHTTPResponse(b []byte) (*HTTPResponse, error) {
 		case 4:
 			r.Trailers = appendHeader(&d, r.Trailers)
 		case 5:
-			fail.Kind = FailureKind(d.enum(uint8(FailProtocol)))
+			kind = FailureKind(d.enum(uint8(FailProtocol)))
 		case 6:
-			fail.Message = d.string()
+			message = d.string()
 		case 7:
-			fail.MaybeSent = d.bool()
+			maybeSent = d.bool()
 		default:
 			d.skip()
 		}
@@ -171,8 +173,8 @@ func decodeHTTPResponse(b []byte) (*HTTPResponse, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	if fail.Kind != 0 {
-		return nil, &fail
+	if kind != 0 {
+		return nil, &Failure{Kind: kind, Message: message, MaybeSent: maybeSent}
 	}
 	return r, nil
 }
