@@ -66,6 +66,7 @@ type daemon struct {
 	*client.Client // usable once it is ready
 	t              *testing.T
 	run            int
+	address        string // of the API, once it is ready
 	cmd            *exec.Cmd
 	log            *daemonLog
 	ended          chan struct{}
@@ -86,6 +87,7 @@ func (s *site) start(args ...string) *daemon {
 	d.cmd = exec.Command(pawl, append([]string{"run", "--config", file}, args...)...)
 	d.cmd.Env = environment()
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	s.target.alive(d.run)
 	must(s.t, d.cmd.Start())
 	go func() {
 		d.err = errors.Join(d.cmd.Wait(), out.Close())
@@ -154,9 +156,9 @@ func (d *daemon) wait() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	select {
-	case address := <-d.log.ready:
+	case d.address = <-d.log.ready:
 		var err error
-		if d.Client, err = client.New(client.Options{Address: address}); err != nil {
+		if d.Client, err = client.New(client.Options{Address: d.address}); err != nil {
 			return err
 		}
 		return d.Ready(ctx)
@@ -215,12 +217,12 @@ func eventually(t *testing.T, what string, fn func(context.Context) error) {
 	}
 }
 
-// command runs another pawl command against the daemon.
-func (d *daemon) command(address string, args ...string) (string, error) {
-	d.t.Helper()
-	pawl, _ := program(d.t)
+// command runs another pawl command and returns what it printed.
+func (s *site) command(args ...string) (string, error) {
+	s.t.Helper()
+	pawl, _ := program(s.t)
 	cmd := exec.Command(pawl, args...)
-	cmd.Env = append(environment(), "PAWL_ADDRESS="+address)
+	cmd.Env = environment()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

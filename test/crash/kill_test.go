@@ -61,14 +61,13 @@ type crashes struct {
 // killEarly kills a daemon that is starting.
 func (c *crashes) killEarly() {
 	d := c.start()
-	c.target.alive(d.run)
 	c.instant(d, c.started)
 	c.kill(d)
 }
 
 func (c *crashes) killUnderLoad() {
 	d := c.openChecked()
-	l := startLoad(d, c.books, c.rng)
+	l := startLoad(d, c.books, c.rng, false)
 	c.instant(d, 1200*time.Millisecond)
 	c.kill(d)
 	l.end()
@@ -94,7 +93,6 @@ func (c *crashes) openChecked() *daemon {
 	began := time.Now()
 	d := c.open()
 	c.started = time.Since(began)
-	c.target.alive(d.run)
 	c.check(d)
 	return d
 }

@@ -25,7 +25,7 @@ type ledger struct {
 type account struct {
 	base     state             // what was there when somebody looked last
 	answered map[uint64]string // since then, by generation
-	asked    map[string]bool   // bodies that were asked for since then
+	asked    map[string]int    // bodies that were asked for since then and not refused
 	lines    []line
 }
 
@@ -49,7 +49,7 @@ func newLedger(t *testing.T) *ledger {
 func (l *ledger) account(key string) *account {
 	a := l.keys[key]
 	if a == nil {
-		a = &account{base: state{gone: true}, answered: map[uint64]string{}, asked: map[string]bool{}}
+		a = &account{base: state{gone: true}, answered: map[uint64]string{}, asked: map[string]int{}}
 		l.keys[key] = a
 	}
 	return a
@@ -109,7 +109,7 @@ type asking struct {
 func (l *ledger) ask(key, body string) *asking {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.account(key).asked[body] = true
+	l.account(key).asked[body]++
 	l.write(key, "asked for "+orDeletion(body))
 	return &asking{l: l, key: key, body: body, floor: l.newest}
 }
@@ -144,10 +144,18 @@ func (q *asking) unanswered(err error) {
 	q.l.note(q.key, "no answer to %s: %v", orDeletion(q.body), err)
 }
 
+// refused notes that the daemon said no: the change must not be stored.
+func (q *asking) refused(err error) {
+	q.l.mu.Lock()
+	defer q.l.mu.Unlock()
+	q.l.account(q.key).asked[q.body]--
+	q.l.write(q.key, fmt.Sprintf("%s was refused: %v", orDeletion(q.body), err))
+}
+
 // promise is what may be stored of a key at some moment.
 type promise struct {
-	newest state           // of the changes that were answered
-	asked  map[string]bool // what may have replaced it
+	newest state          // of the changes that were answered
+	asked  map[string]int // what may have replaced it
 }
 
 // promises returns those of this moment.
@@ -174,7 +182,7 @@ func (l *ledger) broken(p promise, stored state) string {
 	defer l.mu.Unlock()
 	n := p.newest
 	switch {
-	case stored.gone && (n.gone || n.body == "" || p.asked[""]):
+	case stored.gone && (n.gone || n.body == "" || p.asked[""] > 0):
 		return ""
 	case stored.gone:
 		return fmt.Sprintf("nothing is stored, though generation %d, %s, was answered", n.generation, short(n.body))
@@ -182,7 +190,7 @@ func (l *ledger) broken(p promise, stored state) string {
 		return fmt.Sprintf("generation %d, %s, is stored, though %d, %s, was answered", stored.generation, orDeletion(stored.body), n.generation, orDeletion(n.body))
 	case stored.generation == n.generation && stored.body != n.body:
 		return fmt.Sprintf("generation %d is stored as %s, and was %s", n.generation, orDeletion(stored.body), orDeletion(n.body))
-	case stored.generation > n.generation && !p.asked[stored.body]:
+	case stored.generation > n.generation && p.asked[stored.body] == 0:
 		return fmt.Sprintf("generation %d is stored as %s, which nobody asked for since", stored.generation, orDeletion(stored.body))
 	}
 	return ""
@@ -208,7 +216,7 @@ func (l *ledger) settle(stored map[string]state) {
 		}
 		l.mu.Lock()
 		a := l.account(key)
-		a.base, a.answered, a.asked = s, map[uint64]string{}, map[string]bool{}
+		a.base, a.answered, a.asked = s, map[uint64]string{}, map[string]int{}
 		l.newest = max(l.newest, s.generation)
 		l.mu.Unlock()
 	}

@@ -23,6 +23,8 @@ type load struct {
 	stop     chan struct{}
 	answered atomic.Int64
 	returned chan string // told of keys of which a change was just answered; never blocks
+
+	graceful bool // nothing is stored that was not answered: the daemon is told to stop, not killed
 }
 
 const (
@@ -34,8 +36,8 @@ const (
 // number tells all payloads apart.
 var number atomic.Uint64
 
-func startLoad(d *daemon, books *ledger, rng *rand.Rand) *load {
-	l := &load{d: d, books: books, stop: make(chan struct{}), returned: make(chan string)}
+func startLoad(d *daemon, books *ledger, rng *rand.Rand, graceful bool) *load {
+	l := &load{d: d, books: books, graceful: graceful, stop: make(chan struct{}), returned: make(chan string)}
 	for range clients {
 		c := &worker{load: l, rng: rand.New(rand.NewPCG(rng.Uint64(), 2))}
 		l.clients.Go(c.work)
@@ -131,9 +133,13 @@ func (c *worker) put(key string) error {
 }
 
 func (c *worker) answer(q *asking, res api.PutResult, err error) error {
-	if err != nil {
-		q.unanswered(err)
+	switch {
+	case api.CodeOf(err) != "", err != nil && c.graceful:
+		q.refused(err)
 		return c.expected(err)
+	case err != nil:
+		q.unanswered(err)
+		return err
 	}
 	if res.Changed {
 		q.granted(res.Generation)

@@ -38,6 +38,7 @@ type weather int
 
 const (
 	fair   weather = iota
+	slow           // dawdles
 	stormy         // refuses, dawdles, loses answers
 	down           // cuts every connection
 )
@@ -219,7 +220,7 @@ func (x *target) choose(r *request) (way int, pause time.Duration) {
 	if r.rng.IntN(3) == 0 {
 		pause = time.Duration(r.rng.Float64() * r.rng.Float64() * float64(callTimeout/3))
 	}
-	if r.rng.IntN(4) == 0 {
+	if x.weather == stormy && r.rng.IntN(4) == 0 {
 		way = 1 + r.rng.IntN(ways-1)
 	}
 	if way == late {
