@@ -127,7 +127,7 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 		if err := s.space.floor(); err != nil {
 			return err
 		}
-		err := s.withDB(func(db *badger.DB) error { return db.RunValueLogGC(ratio) })
+		err := s.rewriteOne(ratio)
 		if errors.Is(err, badger.ErrNoRewrite) {
 			return nil
 		}
@@ -137,6 +137,14 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 		s.compactions.Add(1)
 	}
 	return ctx.Err()
+}
+
+// rewriteOne keeps other writers out: Badger's collector reads what they change
+// without a lock. It takes some tenths of a second, in which commits go on.
+func (s *Store) rewriteOne(ratio float64) error {
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
+	return s.withDB(func(db *badger.DB) error { return db.RunValueLogGC(ratio) })
 }
 
 // reopen closes Badger and opens it again, which writes the memory table out.

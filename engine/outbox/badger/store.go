@@ -54,7 +54,7 @@ type Store struct {
 	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
 	db      *badger.DB   // nil after Close, and after a reopen that failed
 	ended   bool         // closed for good
-	applyMu sync.Mutex   // one apply at a time; taken before dbMu
+	applyMu sync.Mutex   // one writer to Badger at a time; taken before dbMu
 
 	stop       chan struct{}
 	background sync.WaitGroup
@@ -310,6 +310,8 @@ func (s *Store) SetMeta(name string, value []byte) error {
 	if s.isClosed() {
 		return outbox.ErrClosed
 	}
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
 	err := s.withDB(func(db *badger.DB) error { return setDoc(db, append([]byte(docUser), name...), value) })
 	if err != nil {
 		return fmt.Errorf("write document %q: %w", name, err)
