@@ -122,6 +122,25 @@ func TestP3_ACallOfAKilledEngineIsRememberedAlthoughItsContentWasAckedSince(t *t
 	})
 }
 
+func TestP3_ACallOfAKilledEngineIsRememberedByThePutThatReplacesItUnseen(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.target.slow(time.Second)
+		b.put("a", `1`)
+		b.after(500 * time.Millisecond)
+		b.must(b.SuspendSink(b.t.Context(), "web"))
+		b.kill()
+		b.open()
+		b.put("a", `2`)
+		b.must(b.ResumeSink(b.t.Context(), "web"))
+		b.after(10 * time.Second)
+		b.want("a", "Pending")
+		b.target.set("a", `1`) // now it lands
+		b.after(time.Minute)
+		b.want("a", "Acked")
+		b.wantTarget("a", `2`)
+	})
+}
+
 func TestARestartInPeaceKnowsTheEndOfEveryCall(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.must(b.SuspendSink(b.t.Context(), "web"))

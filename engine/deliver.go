@@ -47,6 +47,9 @@ func (e *Engine) begin(d schedule.Dispatch) *delivery {
 	case !rec.Desired.Exists():
 		e.purge(w, rec)
 		return nil
+	case (rec.Desired.Suspend || rec.Status.Suspended) && !rec.Desired.Tombstone:
+		e.hold(w, &rec)
+		return nil
 	}
 	w.failed = rec.Status.FailedAt
 	if sent := e.maybeSent(d, rec.Desired.Generation); sent {
@@ -251,6 +254,16 @@ func (e *Engine) done(key record.Key, now time.Time) {
 	e.settling++
 	e.sched.Done(key, now, schedule.Report{Started: now})
 	e.mu.Unlock()
+}
+
+// hold makes no call: the resource was suspended after its dispatch.
+func (e *Engine) hold(w *delivery, rec *outbox.Record) {
+	e.done(w.key, w.began)
+	e.land(w, func() {
+		if !w.flight.overtaken {
+			e.sched.Set(w.key, e.due(outbox.HeadOf(w.key, rec), w.began))
+		}
+	})
 }
 
 // purge drops a record that is no longer needed: one that is gone already, or
