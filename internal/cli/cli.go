@@ -8,6 +8,8 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +82,7 @@ type app struct {
 
 	address   string
 	tokenFile string
+	tls       tlsFiles
 	output    string // "table", "json" or "yaml"
 	colours   bool
 }
@@ -172,5 +175,41 @@ func (a *app) client() (*client.Client, error) {
 		}
 		token, _, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")
 	}
-	return client.New(client.Options{Address: address, Token: strings.TrimSpace(token)})
+	config, err := a.tls.config()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{Address: address, Token: strings.TrimSpace(token), TLS: config})
+}
+
+// tlsFiles say whom to trust over https, and who we are.
+type tlsFiles struct{ ca, cert, key string }
+
+// config is nil where no file is named: the system's authorities count then.
+func (f *tlsFiles) config() (*tls.Config, error) {
+	if *f == (tlsFiles{}) {
+		return nil, nil
+	}
+	config := &tls.Config{}
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("reading the authorities of --ca-file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca-file %s holds no PEM certificate", f.ca)
+		}
+	}
+	if (f.cert == "") != (f.key == "") {
+		return nil, errors.New("--cert-file and --key-file go together: a certificate is of no use without its key")
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate of --cert-file and --key-file can't be used: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,7 +47,7 @@ type fakeDaemon struct {
 	calls     []string // method, path, key
 }
 
-func newDaemon(t *testing.T) *fakeDaemon {
+func newFakeDaemon(t *testing.T) *fakeDaemon {
 	d := &fakeDaemon{resources: map[string]api.Resource{}}
 	for _, r := range sampleResources() {
 		d.resources[r.Sink+"/"+r.Key] = r
@@ -96,6 +99,8 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, api.SinkList{Items: d.status.Sinks})
 	case path == "/v1/resources":
 		d.list(w, r)
+	case path == "/v1/watch":
+		d.watch(w, r)
 	case path == "/v1/batch":
 		d.batch(w, r)
 	case strings.HasPrefix(path, "/v1/sinks/"):
@@ -160,6 +165,22 @@ func (d *fakeDaemon) list(w http.ResponseWriter, r *http.Request) {
 		page.Items = append(page.Items, res)
 	}
 	answer(w, page)
+}
+
+// watch streams two events and then refuses to go on.
+func (d *fakeDaemon) watch(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("from") != "token" {
+		refuse(w, api.NewProblem(410, api.CodeWatchExpired, "the token is foreign", "list again"))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	bob := d.resources["web/users/bob"]
+	bob.Payload, bob.Status.History = nil, nil
+	raw, _ := json.Marshal(api.WatchEvent{Resource: bob})
+	fmt.Fprintf(w, "event: resource\nid: token-2\ndata: %s\n\n", raw)
+	fmt.Fprint(w, "event: removed\nid: token-3\ndata: {\"removed\":true,\"resource\":{\"sink\":\"web\",\"key\":\"users/carol\"}}\n\n")
+	raw, _ = json.Marshal(api.NewProblem(410, api.CodeWatchExpired, "the watch fell behind", "list again"))
+	fmt.Fprintf(w, "event: reset\ndata: %s\n\n", raw)
 }
 
 func (d *fakeDaemon) batch(w http.ResponseWriter, r *http.Request) {
@@ -231,7 +252,7 @@ func transcript(t *testing.T, d *fakeDaemon, stdin string, commands ...[]string)
 }
 
 func TestGoldenLooking(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "look", transcript(t, d, "",
 		[]string{"list"},
 		[]string{"list", "web/users/b"},
@@ -272,7 +293,7 @@ sink: wep
 key: users/alice
 payload: {}
 `
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "apply", transcript(t, d, docs,
 		[]string{"apply", "-f", "-", "--dry-run"},
 		[]string{"apply", "-f", "-"},
@@ -286,7 +307,7 @@ payload: {}
 }
 
 func TestGoldenApplySendsNothingOfAWrongFile(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "apply_wrong", transcript(t, d, "sink: web\nkey: a\npayload: 1\n---\nsink: web\nkee: b\npayload: 1\n", []string{"apply", "-f", "-"}))
 	if len(d.calls) > 0 {
 		t.Errorf("calls were made: %v", d.calls)
@@ -294,7 +315,7 @@ func TestGoldenApplySendsNothingOfAWrongFile(t *testing.T) {
 }
 
 func TestGoldenWaiting(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "wait", transcript(t, d, "sink: web\nkey: users/dave\npayload: 1\n",
 		[]string{"apply", "-f", "-", "--wait"},
 		[]string{"wait", "web/users/alice"},
@@ -309,7 +330,7 @@ func TestGoldenWaiting(t *testing.T) {
 }
 
 func TestGoldenOperating(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "operate", transcript(t, d, "",
 		[]string{"retry", "web/users/bob", "web/users/alice"},
 		[]string{"accept", "web/users/bob"},
@@ -325,7 +346,7 @@ func TestGoldenOperating(t *testing.T) {
 }
 
 func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	golden(t, "usage", transcript(t, d, "",
 		[]string{"aply"},
 		[]string{"frobnicate"},
@@ -354,7 +375,7 @@ func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
 }
 
 func TestNoDaemonSaysHowToStartOne(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	d.Close()
 	_, stderr, code := run(t, d.URL, "", "status")
 	if code != ExitUnreachable || !strings.Contains(stderr, "pawl run") {
@@ -363,7 +384,7 @@ func TestNoDaemonSaysHowToStartOne(t *testing.T) {
 }
 
 func TestInterruptionIsQuiet(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
@@ -393,8 +414,47 @@ func TestTheTokenIsSent(t *testing.T) {
 	}
 }
 
+func TestTheDaemonsCertificateMustBeTrusted(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, api.Page{Items: []api.Resource{}}) }))
+	defer srv.Close()
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"by the system's authorities", nil, ExitUnreachable, "certificate"},
+		{"by --ca-file", []string{"--ca-file", ca}, ExitDone, "no resources"},
+		{"a certificate without its key", []string{"--ca-file", ca, "--cert-file", ca}, ExitError, "--key-file"},
+		{"a file that is no certificate", []string{"--ca-file", "cli_test.go"}, ExitError, "no PEM certificate"},
+	} {
+		stdout, stderr, code := run(t, srv.URL, "", append([]string{"list"}, c.args...)...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%s: exit code %d, %s%s; want %d and %q", c.name, code, stdout, stderr, c.code, c.want)
+		}
+	}
+}
+
+func TestGoldenWatching(t *testing.T) {
+	d := newFakeDaemon(t)
+	stdout, stderr, code := run(t, d.URL, "", "watch", "web/users", "--initial")
+	golden(t, "watch", stdout+"(stderr)\n"+stderr+fmt.Sprintf("(exit code %d)\n", code))
+	stdout, _, _ = run(t, d.URL, "", "watch", "-o", "json", "--from", "token")
+	for line := range strings.Lines(stdout) {
+		var e api.WatchEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Token == "" {
+			t.Errorf("%q is no event on a line of its own: %v", line, err)
+		}
+	}
+}
+
 func TestColoursOnATerminalOnly(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	for _, c := range []struct {
 		name     string
 		terminal bool
@@ -413,7 +473,7 @@ func TestColoursOnATerminalOnly(t *testing.T) {
 }
 
 func TestCompletionOffersSinksThenKeys(t *testing.T) {
-	d := newDaemon(t)
+	d := newFakeDaemon(t)
 	for typed, want := range map[string]string{"w": "web/\n", "web/users/a": "web/users/alice\n"} {
 		stdout, _, _ := run(t, d.URL, "", "__complete", "get", typed)
 		if !strings.HasPrefix(stdout, want) {

@@ -34,6 +34,9 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.address, "address", "", "where the daemon listens: URL, host:port or unix:///path (default $PAWL_ADDRESS, else "+client.DefaultAddress+")")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file with the bearer token (default the token in $PAWL_TOKEN)")
+	flags.StringVar(&a.tls.ca, "ca-file", "", "PEM certificates to trust over https (default the system's)")
+	flags.StringVar(&a.tls.cert, "cert-file", "", "PEM client certificate, where the daemon asks for one")
+	flags.StringVar(&a.tls.key, "key-file", "", "PEM private key of --cert-file")
 	root.AddGroup(&cobra.Group{ID: "state", Title: "Desired state:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "operate", Title: "Operate:"}, &cobra.Group{ID: "daemon", Title: "Daemon:"})
 	add := func(group string, cmds ...*cobra.Command) {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -131,9 +132,18 @@ func (d *daemon) serve(ctx context.Context, listener net.Listener, began time.Ti
 	if d.options.Ready != nil {
 		d.options.Ready(ready)
 	}
+	grace := d.config.Server.ShutdownGrace
+	var told atomic.Int64 // when to stop, in nanoseconds since began; requests under way share the grace with calls
+	release := context.AfterFunc(ctx, func() {
+		told.Store(int64(time.Since(began)))
+		log.Info("stopping: calls in flight may finish", "grace", d.config.Server.ShutdownGrace)
+	})
+	defer release()
 	err := d.server.Serve(ctx, listener)
-	log.Info("stopping: calls in flight may finish", "grace", d.config.Server.ShutdownGrace)
-	err = errors.Join(err, d.stop(context.WithoutCancel(ctx), d.config.Server.ShutdownGrace))
+	if at := told.Load(); at != 0 {
+		grace -= time.Since(began) - time.Duration(at)
+	}
+	err = errors.Join(err, d.stop(context.WithoutCancel(ctx), max(0, grace)))
 	log.Info("stopped")
 	return err
 }
