@@ -141,6 +141,42 @@ func TestP3_ACallOfAKilledEngineIsRememberedByThePutThatReplacesItUnseen(t *test
 	})
 }
 
+func TestP3_ACorrectionOfDriftByAKilledEngineIsRememberedByThePutThatFollows(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.put("a", `1`)
+		b.settle()
+		b.target.set("a", `9`)
+		b.target.slow(time.Second)
+		for len(b.target.ops("a")) < 3 { // until the correction is under way
+			b.after(100 * time.Millisecond)
+		}
+		b.kill()
+		b.target.slow(0)
+		b.open()
+		b.put("a", `2`)
+		b.after(10 * time.Second)
+		b.want("a", "Pending")
+		b.target.set("a", `1`) // now it lands
+		b.after(time.Minute)
+		b.want("a", "Acked")
+		b.wantTarget("a", `2`)
+	})
+}
+
+func TestR23_ACorrectionThatWasAnsweredHoldsNothingUp(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.put("a", `1`)
+		b.settle()
+		b.target.set("a", `9`)
+		b.after(12 * time.Minute)
+		b.wantOps("a", "apply", "observe", "apply")
+		b.put("a", `2`)
+		b.settle()
+		b.want("a", "Acked")
+		b.wantOps("a", "apply", "observe", "apply", "apply")
+	})
+}
+
 func TestARestartInPeaceKnowsTheEndOfEveryCall(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.must(b.SuspendSink(b.t.Context(), "web"))

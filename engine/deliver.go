@@ -155,7 +155,7 @@ func checked(res sink.Result) sink.Result {
 	return res
 }
 
-// storeInterim makes what was seen durable before the object is deleted (R51).
+// storeInterim makes durable what must be before the next call (R23, R51).
 func (e *Engine) storeInterim(w *delivery) error {
 	return e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		if !cur.Desired.Exists() {

@@ -149,7 +149,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 			looks[h.Key.Sink]++
 		}
 		e.sched.Set(h.Key, p)
-		if h.Generation != 0 && !h.Gone && (info.Lossy || e.killed && p.Phase != record.AckedPhase) {
+		if h.Generation != 0 && !h.Gone && (info.Lossy || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
 			e.sched.SetUnsure(h.Key, true)
 		}
 		if h.Status.Acked != nil {

@@ -98,10 +98,16 @@ func (d *Delivery) notOurs(res sink.Result) {
 	d.gone(res)
 }
 
-// Interim is what must be durable before the object is deleted (R51): what was
-// seen of it. The uid stays the acknowledged one.
+// Interim is what must be durable before the next call. Before an object is deleted
+// that is what was seen of it (R51); the uid stays the acknowledged one. Before
+// drift of an acknowledged resource is corrected, it is that the content is on its
+// way again: should the engine be killed meanwhile, nothing else tells (P3).
 func (d *Delivery) Interim(cur *record.Status) *record.Status {
 	next := *cur
+	if !d.desired.Tombstone {
+		next.Attempted = withAttempt(cur.Attempted, d.rules.attempt(&d.desired, d.now))
+		return &next
+	}
 	a := *d.ackOf(d.observed)
 	if d.acked != nil {
 		a.Generation, a.Hash = d.acked.Generation, d.acked.Hash
@@ -116,7 +122,10 @@ func (d *Delivery) Interim(cur *record.Status) *record.Status {
 // Stored goes on after Interim is durable.
 func (d *Delivery) Stored(now time.Time) {
 	d.now = now
-	d.step = Delete
+	d.step = Apply
+	if d.desired.Tombstone {
+		d.step = Delete
+	}
 }
 
 // deleted goes on after a Delete.

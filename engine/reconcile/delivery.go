@@ -18,7 +18,7 @@ const (
 	Observe             // call the sink's Observe
 	Apply               // call Apply
 	Delete              // call Delete
-	Store               // make Interim's status durable (R51)
+	Store               // make Interim's status durable (R23, R51)
 )
 
 var stepNames = [...]string{"done", "observe", "apply", "delete", "store"}

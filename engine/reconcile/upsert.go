@@ -145,8 +145,10 @@ func (d *Delivery) apply(corrects bool) {
 		return
 	}
 	d.drifted = corrects
-	d.look = false // from here on work is owed
 	d.step = Apply
+	if d.look { // from here on work is owed, and the record does not say so
+		d.look, d.step = false, Store
+	}
 }
 
 // appliedWith goes on after an Apply.
