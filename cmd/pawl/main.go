@@ -14,12 +14,22 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once.
-	context.AfterFunc(ctx, stop)
-	code := cli.Main(ctx, os.Args[1:], streams(), cli.BuildVersion())
-	stop()
-	os.Exit(code)
+	os.Exit(cli.Main(untilSignal(), os.Args[1:], streams(), cli.BuildVersion()))
+}
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends. The
+// second one ends the program at once.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(cli.ExitInterrupted)
+	}()
+	return ctx
 }
 
 func streams() cli.Streams {
