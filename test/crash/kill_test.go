@@ -145,7 +145,7 @@ func (c *crashes) calm() {
 // holds the target against what is desired.
 func converge(t *testing.T, d *daemon, target *target) {
 	t.Helper()
-	eventually(t, "everything comes to rest", func(ctx context.Context) error { return rest(ctx, d) })
+	settled(t, d)
 	target.landing.Wait() // a daemon that says so has waited for what may land late
 	left := target.holds()
 	for r, err := range d.All(t.Context(), client.ListOptions{Payloads: true, Limit: 1000}) {
@@ -158,6 +158,12 @@ func converge(t *testing.T, d *daemon, target *target) {
 	for key, body := range left {
 		target.books.failf(key, "P5: the target holds %s, and nothing is desired", short(body))
 	}
+}
+
+// settled waits until everything is acked.
+func settled(t *testing.T, d *daemon) {
+	t.Helper()
+	eventually(t, "everything comes to rest", func(ctx context.Context) error { return rest(ctx, d) })
 }
 
 // rest returns nil when all is acked.

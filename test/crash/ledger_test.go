@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -222,14 +223,9 @@ func (l *ledger) settle(stored map[string]state) {
 	}
 }
 
-// sorted returns the keys, so that a seed means the same in all runs.
-func (l *ledger) sorted() []string {
+// bodies returns all that were answered since somebody looked.
+func (l *ledger) bodies(key string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []string
-	for key := range l.keys {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Collect(maps.Values(l.account(key).answered))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -298,13 +299,18 @@ func (x *target) took(key string, generation uint64) (body string, ok bool) {
 func (x *target) holds() map[string]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := make(map[string]string, len(x.objects))
-	for key, body := range x.objects {
-		out[key] = body
-	}
-	return out
+	return maps.Clone(x.objects)
 }
 
+// restore makes x hold what it held once, as an old copy does, and nobody to have
+// been there.
+func (x *target) restore(objects map[string]string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.objects, x.keys, x.weather = maps.Clone(objects), map[string]*dealings{}, down
+}
+
+// writes returns how many took effect.
 func (x *target) writes() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
