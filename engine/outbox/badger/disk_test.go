@@ -34,6 +34,7 @@ type disk struct {
 	failures int
 	failWith error
 	held     chan struct{}
+	reached  chan struct{}
 	full     bool
 	crashed  map[outbox.Store]*bool
 }
@@ -85,6 +86,13 @@ func (w testWriter) Write(b []byte) (int, error) {
 func (d *disk) beforeCommit(crashed *bool) error {
 	d.mu.Lock()
 	held := d.held
+	if held != nil {
+		select {
+		case <-d.reached:
+		default:
+			close(d.reached)
+		}
+	}
 	d.mu.Unlock()
 	if held != nil {
 		<-held
@@ -170,7 +178,7 @@ func (d *disk) HoldCommits() (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held := make(chan struct{})
-	d.held = held
+	d.held, d.reached = held, make(chan struct{})
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -181,15 +189,24 @@ func (d *disk) HoldCommits() (release func()) {
 	}
 }
 
+func (d *disk) CommitHeld() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reached
+}
+
 func (d *disk) SetFull(full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = full
 }
 
-// Damage flips a bit in the value that storetest made for it.
+// Damage flips a bit in the value that storetest made for it. The store is
+// opened before, so that the value is not in the newest log: that one Badger
+// reads as it opens it, and cuts off at the damage.
 func (d *disk) Damage(t testing.TB, _ record.Key) {
 	t.Helper()
+	mustClose(t, mustOpen(t, testOptions(t, d.dir)))
 	marker := []byte(strings.Repeat("marker ", 20))
 	paths, _ := filepath.Glob(filepath.Join(d.dir, dataName, "*.vlog"))
 	for _, path := range paths {

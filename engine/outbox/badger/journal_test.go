@@ -155,6 +155,9 @@ func TestAPutWaitsForItsFsync(t *testing.T) {
 	if rec, err := s.Get(keyOf(1)); err != nil || rec.Desired.Generation != 0 {
 		t.Errorf("get = %+v, %v while fdatasync is under way", rec, err)
 	}
+	if got := s.mark.committed.revision; got != 0 {
+		t.Errorf("the mark is at %d while fdatasync is under way: a power cut now would look like a loss", got)
+	}
 	close(goOn)
 	if err := ticket.Wait(t.Context()); err != nil {
 		t.Error(err)

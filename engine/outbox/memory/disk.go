@@ -33,6 +33,7 @@ type Disk struct {
 	failures int // commits that fail; below 0: all
 	failWith error
 	held     chan struct{} // closed to release; nil: commits are not held
+	reached  chan struct{} // closed once a commit is held
 	full     bool
 	crashed  bool
 }
@@ -66,7 +67,7 @@ func (d *Disk) HoldCommits() (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held := make(chan struct{})
-	d.held = held
+	d.held, d.reached = held, make(chan struct{})
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -75,6 +76,13 @@ func (d *Disk) HoldCommits() (release func()) {
 			close(held)
 		}
 	}
+}
+
+// CommitHeld returns a channel that is closed once HoldCommits holds a commit.
+func (d *Disk) CommitHeld() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reached
 }
 
 // SetFull makes the disk full, or not: Puts are refused with
@@ -129,6 +137,9 @@ func (d *Disk) Load(key record.Key) (outbox.Record, error) {
 func (d *Disk) Commit(changes []*queue.Change) error {
 	d.mu.Lock()
 	held := d.held
+	if held != nil {
+		closeOnce(d.reached)
+	}
 	d.mu.Unlock()
 	if held != nil {
 		<-held
@@ -207,4 +218,13 @@ func within(span outbox.Span, key record.Key) bool {
 	return (span.Sink == "" || span.Sink == key.Sink) &&
 		strings.HasPrefix(key.Name, span.Prefix) &&
 		(span.After == nil || key.Compare(*span.After) > 0)
+}
+
+// closeOnce is called under the disk's lock.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
 }

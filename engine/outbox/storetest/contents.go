@@ -96,6 +96,33 @@ func remove(t *testing.T, f *fixture) {
 	}
 }
 
+func removeFresh(t *testing.T, f *fixture) {
+	s := f.open()
+	mustWait(t, put(s, key("a"), "x"))
+	mustWait(t, setStatus(s, key("a"), record.Status{Attempts: 3}))
+	mustWait(t, removeKey(s, key("a")))
+	for _, when := range []string{"at once", "after a crash"} {
+		if got := get(t, s, key("a")); !reflect.DeepEqual(got, outbox.Record{}) {
+			t.Errorf("%s: got %+v", when, got)
+		}
+		s = f.crash()
+	}
+}
+
+func removeThenPutLater(t *testing.T, f *fixture) {
+	s := f.open()
+	mustWait(t, put(s, key("a"), "old"))
+	mustWait(t, setStatus(s, key("a"), record.Status{Attempts: 3}))
+	mustWait(t, removeKey(s, key("a")))
+	mustWait(t, put(s, key("a"), "new"))
+	for _, when := range []string{"at once", "after a crash", "after another"} {
+		if rec := get(t, s, key("a")); string(rec.Desired.Payload) != "new" || rec.Status.Attempts != 0 {
+			t.Errorf("%s: got %q with %d attempts", when, rec.Desired.Payload, rec.Status.Attempts)
+		}
+		s = f.crash()
+	}
+}
+
 func removeThenPut(t *testing.T, f *fixture) {
 	s := f.open()
 	mustWait(t, put(s, key("a"), "old"))

@@ -58,6 +58,7 @@ func gather(t *testing.T, f *fixture, fill func()) {
 	t.Helper()
 	release := f.disk.HoldCommits()
 	first := put(f.store, key("occupies the writer"), "x")
+	<-f.disk.CommitHeld()
 	fill()
 	release()
 	mustWait(t, first)
@@ -154,6 +155,7 @@ func failedCommit(t *testing.T, f *fixture) {
 	f.disk.FailCommits(1, errFault)
 	release := f.disk.HoldCommits()
 	tickets := map[string]outbox.Ticket{"the change itself": put(s, key("a"), "new")}
+	<-f.disk.CommitHeld() // what comes now waits in the next group
 	var seen outbox.Record
 	tickets["a look at it"] = look(s, key("a"), &seen)
 	tickets["a change on top of it"] = setStatus(s, key("a"), record.Status{Phase: record.Pending})

@@ -25,6 +25,8 @@ type Disk interface {
 	FailCommits(n int, err error)
 	// HoldCommits keeps every commit waiting until release is called.
 	HoldCommits() (release func())
+	// CommitHeld returns a channel that is closed once a commit is held.
+	CommitHeld() <-chan struct{}
 	// SetFull fills the disk, or frees it.
 	SetFull(full bool)
 	// Damage makes the desired state of key unreadable. The disk is closed.
@@ -43,6 +45,8 @@ func Run(t *testing.T, newDisk func(testing.TB) Disk) {
 		{"both halves come back after reopening", roundTrip},
 		{"halves are written apart", halves},
 		{"remove drops both halves", remove},
+		{"remove drops what was just written", removeFresh},
+		{"remove, then a new desired state in another group keeps no old status", removeThenPutLater},
 		{"remove, then a new desired state in one group keeps no old status", removeThenPut},
 		{"a new generation is the revision of its change", newGeneration},
 		{"decide sees what waits", decideSeesWaiting},
