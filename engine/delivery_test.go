@@ -361,7 +361,7 @@ func (b *bench) sameObject() {
 }
 
 func TestR37_TheSecondResourceOfOneObjectIsContended(t *testing.T) {
-	inBubble(t, nil, func(b *bench) {
+	inBubble(t, func(o *engine.Options) { o.Sinks[0].SkipStartupCheck = true }, func(b *bench) {
 		b.sameObject()
 		b.put("first", `1`)
 		b.settle()

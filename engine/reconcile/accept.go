@@ -102,6 +102,11 @@ func AcceptDelete(r *Rules, cur outbox.Record, del DeleteRequest, f Facts) (outb
 	if err := inOrder(old, del.Order, same || del.OrderPartial); err != nil {
 		return outbox.Change{}, Answer{}, err
 	}
+	if same && newerOrder(old.Order, del.Order) { // only the source's position moved on
+		kept := *old
+		kept.Order = del.Order
+		return outbox.Change{Desired: &kept}, Answer{Generation: old.Generation}, nil
+	}
 	if same {
 		return outbox.Change{}, Answer{Generation: old.Generation}, nil
 	}

@@ -50,7 +50,7 @@ func (d *Delivery) Settle(cur outbox.Record, v Verdict) Settlement {
 		return s
 	}
 	st := cur.Status
-	b := books{d: d, st: &st, v: v, took: v.Now.Sub(d.began), s: &s}
+	b := books{d: d, st: &st, order: cur.Desired.Order, v: v, took: v.Now.Sub(d.began), s: &s}
 	if cur.Desired.Generation != d.desired.Generation {
 		b.old()
 		s.Change = outbox.Change{Status: &st}
@@ -76,6 +76,7 @@ func (d *Delivery) retryAfter() (pause time.Duration, target bool) {
 type books struct {
 	d       *Delivery
 	st      *record.Status
+	order   record.Order // the source's newest, which may have moved on since the delivery began
 	v       Verdict
 	took    time.Duration
 	s       *Settlement
@@ -285,13 +286,13 @@ func (b *books) drifted() {
 // number stays for a while (R08).
 func (b *books) remove() {
 	d := b.d
-	if d.desired.Order == (record.Order{}) {
+	if b.order == (record.Order{}) {
 		b.s.Change = outbox.Change{Remove: true}
 		return
 	}
 	gone := record.Desired{
 		Generation: d.desired.Generation, Tombstone: true, Gone: true,
-		GoneUntil: b.v.Now.Add(d.rules.OrderRetention), Order: d.desired.Order,
+		GoneUntil: b.v.Now.Add(d.rules.OrderRetention), Order: b.order,
 	}
 	b.s.Change = outbox.Change{Desired: &gone, Status: &record.Status{Generation: gone.Generation}}
 }

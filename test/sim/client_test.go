@@ -15,11 +15,13 @@ import (
 // client asks for changes of resources that nobody else changes, one after the other,
 // so that it knows what it was promised.
 type client struct {
-	w     *world
-	rng   *rand.Rand
-	keys  []record.Key
-	n     int // numbers payloads
-	waits *waits
+	w    *world
+	rng  *rand.Rand
+	keys []record.Key
+	n    int // numbers payloads
+	// number is the newest that was promised for the first key.
+	number uint64
+	waits  *waits
 }
 
 // waits are the calls of Wait under way.
@@ -31,7 +33,7 @@ type waits struct {
 func newClient(w *world, number int, waits *waits) *client {
 	c := &client{w: w, rng: rand.New(rand.NewPCG(w.seed, 2+uint64(number))), waits: waits}
 	for i := range keysPerClient {
-		c.keys = append(c.keys, record.Key{Sink: w.targets[(number+i)%len(w.targets)].name, Name: fmt.Sprintf("c%d-%d", number, i)})
+		c.keys = append(c.keys, record.Key{Sink: w.targets[c.rng.IntN(len(w.targets))].name, Name: fmt.Sprintf("c%d-%d", number, i)})
 	}
 	return c
 }
@@ -53,8 +55,11 @@ func (c *client) step() {
 	}
 	switch c.rng.IntN(20) {
 	case 0, 1, 2, 3:
-		_, err := e.Delete(ctx, engine.Delete{Key: key})
+		c.n++
+		order := c.order(key)
+		_, err := e.Delete(ctx, engine.Delete{Key: key, Order: order})
 		c.noted(key, "delete", nothing, err)
+		c.ordered(key, order, err)
 	case 4, 5:
 		c.batch(ctx, e)
 	case 6:
@@ -72,6 +77,8 @@ func (c *client) step() {
 		c.noted(key, "forget", nothing, err)
 	case 9:
 		c.again(ctx, e, key)
+	case 10:
+		c.stale(ctx, e)
 	default:
 		c.put(ctx, e, key, c.payload())
 	}
@@ -86,10 +93,41 @@ func (c *client) payload() string {
 }
 
 func (c *client) put(ctx context.Context, e *engine.Engine, key record.Key, payload string) {
-	res, err := e.Put(ctx, engine.Put{Key: key, Payload: []byte(payload)})
+	order := c.order(key)
+	res, err := e.Put(ctx, engine.Put{Key: key, Payload: []byte(payload), Order: order})
 	c.noted(key, fmt.Sprintf("put %s as %d", payload, res.Generation), payload, err)
+	c.ordered(key, order, err)
 	if err == nil && c.rng.IntN(3) == 0 {
 		c.wait(key, res.Generation)
+	}
+}
+
+// order numbers the changes of the client's first key, as a source does.
+func (c *client) order(key record.Key) record.Order {
+	if key != c.keys[0] {
+		return record.Order{}
+	}
+	return record.Order{Source: "sim", Epoch: "1", Number: uint64(c.n)}
+}
+
+// ordered remembers the newest number that certainly is stored.
+func (c *client) ordered(key record.Key, o record.Order, err error) {
+	if key == c.keys[0] && err == nil {
+		c.number = o.Number
+	}
+}
+
+// stale puts what comes late: it must be refused, also after the record went (R08).
+func (c *client) stale(ctx context.Context, e *engine.Engine) {
+	key := c.keys[0]
+	p := c.w.promised(key)
+	if c.number < 2 || p.forgotten { // a forgotten order is not known any more
+		return
+	}
+	_, err := e.Put(ctx, engine.Put{Key: key, Payload: []byte(`"late"`), Order: record.Order{Source: "sim", Epoch: "1", Number: c.number - 1}})
+	c.w.logf(key, "late put: %v", err)
+	if err == nil {
+		c.w.failf(key, "R08: number %d was taken after number %d", c.number-1, c.number)
 	}
 }
 
@@ -108,7 +146,8 @@ func (c *client) again(ctx context.Context, e *engine.Engine, key record.Key) {
 func (c *client) batch(ctx context.Context, e *engine.Engine) {
 	puts := make([]engine.Put, len(c.keys))
 	for i, key := range c.keys {
-		puts[i] = engine.Put{Key: key, Payload: []byte(c.payload())}
+		payload := c.payload()
+		puts[i] = engine.Put{Key: key, Payload: []byte(payload), Order: c.order(key)}
 	}
 	items, err := e.PutBatch(ctx, puts)
 	for i, key := range c.keys {
@@ -117,6 +156,7 @@ func (c *client) batch(ctx context.Context, e *engine.Engine) {
 			itemErr = items[i].Err
 		}
 		c.noted(key, "put in a batch "+string(puts[i].Payload), string(puts[i].Payload), itemErr)
+		c.ordered(key, puts[i].Order, itemErr)
 	}
 }
 

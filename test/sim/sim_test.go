@@ -69,7 +69,7 @@ func play(t *testing.T, seed uint64) {
 
 const (
 	clients       = 3
-	keysPerClient = 4
+	keysPerClient = 6
 )
 
 // storm lets clients work for some minutes while everything fails now and then.

@@ -247,3 +247,49 @@ func hash(name string) uint64 {
 	}
 	return h
 }
+
+// bulk is a target that takes batches.
+type bulk struct{ *target }
+
+// sink is t as the engine gets it.
+func (t *target) sink() sink.Sink {
+	if t.manifest.BatchMax > 1 {
+		return &bulk{t}
+	}
+	return t
+}
+
+// ApplyBatch answers each item as Apply would, or now and then the batch as a whole.
+func (b *bulk) ApplyBatch(ctx context.Context, rs []*sink.Request) (results []sink.Result, whole bool) {
+	for i, r := range rs {
+		for _, other := range rs[:i] {
+			if b.manifest.Overlap(other.Key.Name, r.Key.Name) {
+				b.world.failf(r.Key, "R57: it shares a batch with %s", other.Key)
+			}
+		}
+	}
+	if res := b.refuseAll(rs[0]); res != nil {
+		return []sink.Result{*res}, true
+	}
+	results = make([]sink.Result, len(rs))
+	var all sync.WaitGroup
+	for i, r := range rs {
+		all.Go(func() { results[i] = b.Apply(ctx, r) })
+	}
+	all.Wait()
+	return results, false
+}
+
+// refuseAll is the answer of a target that looked at no item.
+func (b *bulk) refuseAll(first *sink.Request) *sink.Result {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rng := rand.New(rand.NewPCG(b.seed^hash(first.Key.Name), 1<<32|b.calls[first.Key.Name]))
+	if !b.faulty || rng.Float64() > 0.3 {
+		return nil
+	}
+	return &[]sink.Result{
+		{Status: sink.Rejected, Message: "one of them is bad"}, {Status: sink.Retry, Message: "too much"},
+		{Status: sink.Fault, Message: "trap"}, {Status: sink.Unreachable, NotSent: true},
+	}[rng.IntN(4)]
+}

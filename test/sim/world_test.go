@@ -69,10 +69,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 		{"slow", pick(any...), sink.Manifest{Observes: true, ApplyIdempotent: true}},
 		{"once", pick(any...), sink.Manifest{Observes: true, ApplyConfirms: true}},
 		{"blind", record.SourceWins, sink.Manifest{ApplyConfirms: true, ApplyIdempotent: true}},
+		{"bulk", record.SourceWins, sink.Manifest{Observes: true, ApplyConfirms: true, ApplyIdempotent: true, BatchMax: 4,
+			Overlap: func(a, b string) bool { return a[:2] == b[:2] && a[len(a)-1]%2 == b[len(b)-1]%2 }}},
 	} {
 		target := newTarget(w, s.name, w.rng.Uint64(), s.manifest, 0.1+0.5*w.rng.Float64())
 		w.targets = append(w.targets, target)
-		o := engine.SinkOptions{Name: s.name, Sink: target, Conflict: s.policy, Timeout: timeout, MaxInFlight: 1 + w.rng.IntN(8)}
+		o := engine.SinkOptions{Name: s.name, Sink: target.sink(), Conflict: s.policy, Timeout: timeout, MaxInFlight: 1 + w.rng.IntN(8)}
 		if w.rng.IntN(4) == 0 {
 			o.Deletion = record.AckThenDelete
 		}
