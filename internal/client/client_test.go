@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/http"
@@ -332,6 +333,18 @@ func TestALinesAnswerComesWhileTheNextIsWaitedFor(t *testing.T) {
 }
 
 func TestABatchThatIsCutSaysSo(t *testing.T) {
+	rude := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprintln(w, `{"line":1,"generation":1,"changed":true,"replaced":false}`)
+	}))
+	defer rude.Close()
+	var cut error
+	for _, err := range dial(t, rude.URL).Batch(t.Context(), lines(3, nil)) {
+		cut = err
+	}
+	if cut == nil || !strings.Contains(cut.Error(), "cut after line 1") {
+		t.Errorf("with two answers missing: %v", cut)
+	}
 	c, e, _ := start(t, engine.Options{})
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -84,10 +84,6 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	out.close()
 	<-written
-	// net/http drops what is left only after it has stopped watching the
-	// connection, and panics (seen in Go 1.26) where the end comes then.
-	_ = rc.SetReadDeadline(time.Now().Add(s.o.IOTimeout / 30))
-	_ = r.Body.Close()
 }
 
 // writeAnswers writes what comes from out until it is closed.
@@ -290,9 +286,5 @@ func (p *patient) Read(b []byte) (int, error) {
 	if p.ctx.Err() != nil { // the deadline may just have been moved back
 		return 0, context.Cause(p.ctx)
 	}
-	n, err := p.ReadCloser.Read(b)
-	if errors.Is(err, io.EOF) {
-		_ = p.rc.SetReadDeadline(time.Time{})
-	}
-	return n, err
+	return p.ReadCloser.Read(b)
 }

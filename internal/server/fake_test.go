@@ -35,6 +35,9 @@ type fake struct {
 	stats    engine.Stats
 	wait     func(ctx context.Context, key record.Key, generation uint64) (engine.WaitResult, error)
 	watchers int
+
+	beforePut func(context.Context)
+	holdWatch chan struct{} // a watch whose context ended does not return before it is closed
 }
 
 func newFake() *fake {
@@ -44,7 +47,10 @@ func newFake() *fake {
 	}
 }
 
-func (f *fake) Put(_ context.Context, p engine.Put) (engine.PutResult, error) {
+func (f *fake) Put(ctx context.Context, p engine.Put) (engine.PutResult, error) {
+	if f.beforePut != nil {
+		f.beforePut(ctx)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.put(p)
@@ -175,7 +181,9 @@ func (f *fake) Watch(ctx context.Context, o engine.WatchOptions) iter.Seq2[engin
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield(engine.Event{}, ctx.Err())
+				if f.holdWatch != nil {
+					<-f.holdWatch
+				}
 				return
 			}
 		}

@@ -62,10 +62,8 @@ func (s *Server) putMaxBytes() int { return s.o.PayloadMaxBytes/3*4 + 64<<10 }
 
 func (s *Server) readBody(c *call) ([]byte, error) {
 	limit := s.putMaxBytes()
-	// A client has IOTimeout for the whole of it. The deadline is taken back at
-	// the end, since net/http goes on reading to learn of a client that left.
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetReadDeadline(time.Now().Add(s.o.IOTimeout))
+	// It ends with the body: net/http takes it back there.
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(s.o.IOTimeout))
 	body, err := io.ReadAll(io.LimitReader(c.r.Body, int64(limit)+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -77,7 +75,6 @@ func (s *Server) readBody(c *call) ([]byte, error) {
 		return nil, api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
 			fmt.Sprintf("the body has more than %d bytes; a payload may have %d", limit, s.o.PayloadMaxBytes), "limits.payload_max_bytes sets the limit")
 	}
-	_ = rc.SetReadDeadline(time.Time{})
 	return body, nil
 }
 

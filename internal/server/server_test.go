@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,10 +35,16 @@ func start(t *testing.T, o Options) (*Server, *fake, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hs := httptest.NewServer(s.Handler())
+	hs := httptest.NewUnstartedServer(s.Handler())
+	trouble := &strings.Builder{} // log.Logger writes one line at a time
+	hs.Config.ErrorLog = log.New(trouble, "", 0)
+	hs.Start()
 	t.Cleanup(func() {
 		s.stop(errStopping) // so that streams end
 		hs.Close()
+		if strings.Contains(trouble.String(), "panic") {
+			t.Errorf("net/http says %s", trouble)
+		}
 	})
 	return s, f, hs
 }

@@ -10,9 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
@@ -159,9 +162,39 @@ func TestAClientThatReadsNothingUntilItSentAllIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAnswersWaitForAClientUpToABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, piece := newAnswers(), bytes.Repeat([]byte("x"), answersBytes/4)
+		for range 5 { // nobody takes any yet
+			a.add(piece)
+		}
+		more := false
+		go func() { a.add(piece); more = true }()
+		synctest.Wait()
+		if more {
+			t.Error("more than the bound waits in memory")
+		}
+		if got := len(a.take()); got != 5*len(piece) {
+			t.Errorf("%d bytes, want %d", got, 5*len(piece))
+		}
+		synctest.Wait()
+		a.close()
+		if got := len(a.take()); !more || got != len(piece) || a.take() != nil {
+			t.Errorf("after the first were taken: %v, %d bytes", more, got)
+		}
+		a.fail()
+		for range 9 { // nobody will
+			a.add(piece)
+		}
+	})
+}
+
 func TestABatchOverTheLimitIsCutAndSaysAfterWhichLine(t *testing.T) {
 	_, f, hs := start(t, Options{RequestMaxBytes: 100})
-	_, got := ask(t, "POST", hs.URL+"/v1/batch", strings.Repeat(`{"sink":"web","key":"k","payload":1}`+"\n", 10))
+	response, got := ask(t, "POST", hs.URL+"/v1/batch", strings.Repeat(`{"sink":"web","key":"k","payload":1}`+"\n", 10))
+	if !response.Close {
+		t.Error("the connection stays open: what is left of the body would be taken for the next request")
+	}
 	as := answersOf(t, got)
 	last := as[len(as)-1]
 	if len(as) != 3 || len(f.puts) != 2 || last.Line != 0 || last.Error.Code != api.CodeTooLarge || !strings.Contains(last.Error.Detail, "cut after line 2") {
@@ -215,6 +248,21 @@ func TestABodyThatDoesNotComeIsNotWaitedForForEver(t *testing.T) {
 	got, _ := io.ReadAll(response.Body)
 	if p := problemOf(t, response, string(got)); p.Status != http.StatusRequestTimeout {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestTheTimeForABodyDoesNotBoundWhatFollows(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	_, f, hs := start(t, Options{IOTimeout: timeout})
+	f.beforePut = func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			t.Errorf("the request ended while the engine was at it: %v", context.Cause(ctx))
+		case <-time.After(3 * timeout / 2):
+		}
+	}
+	if response, body := ask(t, "PUT", hs.URL+"/v1/sinks/web/resource?key=k", `{"payload": 1}`); response.StatusCode != 200 {
+		t.Errorf("%s %s", response.Status, body)
 	}
 }
 
@@ -325,14 +373,63 @@ func TestAWatchEndsWithItsEngineAndWithTheServer(t *testing.T) {
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("at the server's stop: %q %v", rest, err)
 	}
-	if f.watchers != 0 {
-		t.Errorf("%d iterators of the engine are left", f.watchers)
-	}
 	_, f, hs = start(t, Options{})
 	f.watchErr = fmt.Errorf("watch: %w", engine.ErrClosed)
 	r = follow(t, hs.URL+"/v1/watch")
 	nextEvent(t, r) // ready
 	if got := nextEvent(t, r); !strings.HasPrefix(got, "event: error\ndata: {") || !strings.Contains(got, `"code":"closed"`) {
 		t.Errorf("at the engine's end: %q", got)
+	}
+}
+
+// brokenWriter is a client that takes nothing any more once broken is set.
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+	broken atomic.Bool
+}
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.broken.Load() {
+		return 0, errors.New("broken pipe")
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func TestAWatchIsOverOnlyWhenTheEnginesIteratorIs(t *testing.T) {
+	for name, leave := range map[string]func(*fake, *brokenWriter, context.CancelFunc){
+		"the client leaves": func(_ *fake, _ *brokenWriter, cancel context.CancelFunc) { cancel() },
+		"the client takes nothing": func(f *fake, w *brokenWriter, _ context.CancelFunc) {
+			w.broken.Store(true)
+			_, _ = f.Put(t.Context(), engine.Put{Key: record.Key{Sink: "web", Name: "k"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.holdWatch = make(chan struct{})
+				s, err := New(Options{Engine: f})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				w, over := &brokenWriter{ResponseRecorder: httptest.NewRecorder()}, false
+				go func() {
+					s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/watch", nil))
+					over = true
+				}()
+				synctest.Wait()
+				leave(f, w, cancel)
+				synctest.Wait()
+				if over {
+					t.Error("the request ended before the iterator, which would be left behind at shutdown")
+				}
+				close(f.holdWatch)
+				synctest.Wait()
+				if !over || f.watchers != 0 {
+					t.Errorf("over is %v with %d iterators left", over, f.watchers)
+				}
+				cancel()
+			})
+		})
 	}
 }
