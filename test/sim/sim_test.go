@@ -121,6 +121,9 @@ func (w *world) calm() {
 	for _, target := range w.targets {
 		target.weather(false, false)
 	}
+	for w.missing != "" {
+		w.restart(false)
+	}
 	w.logf(record.Key{}, "calm")
 	e := w.engine
 	for _, s := range w.options.Sinks {
@@ -331,7 +334,8 @@ func (s *watcher) check() {
 	for _, r := range s.w.list() {
 		saw, ok := s.last[r.Key]
 		delete(s.last, r.Key)
-		if !ok || saw.Removed || saw.Resource.Desired.Generation != r.Desired.Generation || saw.Resource.Status.Phase != r.Status.Phase {
+		phase := saw.Resource.Status.Phase // where it says Orphaned, a change of the configuration ended that, and no change of the resource
+		if !ok || saw.Removed || saw.Resource.Desired.Generation != r.Desired.Generation || phase != r.Status.Phase && phase != record.Orphaned {
 			s.w.failf(r.Key, "R64: the watcher saw generation %d %s last (removed: %t), it is %d %s", saw.Resource.Desired.Generation,
 				saw.Resource.Status.Phase, saw.Removed, r.Desired.Generation, r.Status.Phase)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,8 @@ type world struct {
 	start   time.Time
 	disk    *memory.Disk
 	targets []*target
-	options engine.Options
+	options engine.Options // its sinks are all that there ever are
+	missing string         // the sink that left the configuration; "": none
 
 	mu      sync.Mutex
 	engine  *engine.Engine
@@ -94,7 +96,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 func (w *world) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e, err := engine.Open(w.t.Context(), w.options)
+	o := w.options
+	o.Sinks = slices.DeleteFunc(slices.Clone(o.Sinks), func(s engine.SinkOptions) bool { return s.Name == w.missing })
+	e, err := engine.Open(w.t.Context(), o)
 	if err != nil {
 		w.t.Fatalf("seed %d: open: %v", w.seed, err)
 	}
@@ -127,8 +131,12 @@ func (w *world) restart(crash bool) {
 	}
 	w.logf(record.Key{}, "closed with a grace of %s", grace)
 	time.Sleep(time.Duration(w.rng.IntN(20)) * time.Second)
+	w.missing = ""
+	if w.rng.IntN(4) == 0 {
+		w.missing = w.targets[w.rng.IntN(len(w.targets))].name
+	}
 	w.open()
-	w.logf(record.Key{}, "opened")
+	w.logf(record.Key{}, "opened without %q", w.missing)
 }
 
 func (w *world) logf(key record.Key, format string, args ...any) {
@@ -192,7 +200,7 @@ func (w *world) note(key record.Key, want string, err error) {
 	switch {
 	case err == nil:
 		p.possible = []string{want}
-	case errors.Is(err, errDisk), errors.Is(err, engine.ErrNotFound), errors.Is(err, engine.ErrNoSpace):
+	case errors.Is(err, errDisk), errors.Is(err, engine.ErrNotFound), errors.Is(err, engine.ErrNoSpace), errors.Is(err, engine.ErrUnknownSink):
 		// certainly not stored
 	default:
 		p.possible = append(p.possible, want)
