@@ -293,7 +293,7 @@ func (d *demo) compare(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("  desired %d, equal %d, different %d, missing %d, too many %d\n", len(d.desired), equal, different, missing, extra)
-	fmt.Printf("  sent twice, because the first answer died with the daemon: %d\n", repeated)
+	fmt.Printf("  sent twice: %d (what landed unanswered at the kill is found by looking, before anything is sent again)\n", repeated)
 	if equal != len(d.desired) || extra > 0 {
 		return errors.New("the target is not at the desired state")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,9 +176,15 @@ func (s *server) misbehave(w http.ResponseWriter, r *http.Request, key string) b
 	s.mu.Unlock()
 	switch mode {
 	case "slow":
-		return wait(r.Context(), delay, nil)
+		time.Sleep(delay) // and then do it, even for a client that has gone, as real servers do
+		return true
 	case "hang":
-		return wait(r.Context(), 0, changed)
+		select {
+		case <-changed:
+			return true
+		case <-r.Context().Done():
+			return false
+		}
 	case "ok":
 		return true
 	}
@@ -190,25 +195,6 @@ func (s *server) misbehave(w http.ResponseWriter, r *http.Request, key string) b
 	}
 	dropConnection(w)
 	return false
-}
-
-// wait returns true after d, or when changed is closed, where that is given;
-// false when the client has gone.
-func wait(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
-	var after <-chan time.Time
-	if changed == nil {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		after = timer.C
-	}
-	select {
-	case <-after:
-		return true
-	case <-changed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // dropConnection ends the connection without an answer, by a reset where it can.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func newTarget(t *testing.T, dir string) *httptest.Server {
@@ -129,6 +131,32 @@ func TestAHungRequestGoesOnWhenTheModeChanges(t *testing.T) {
 		synctest.Wait()
 		if !done || answer.Code != 201 {
 			t.Errorf("done %v, status %d after the mode changed; want 201", done, answer.Code)
+		}
+	})
+}
+
+func TestASlowRequestLandsAfterItsClientHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openStore(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := newServer(s)
+		if err := srv.setMode(control{Mode: "slow", Delay: "1h"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "PUT", "/objects/x", strings.NewReader("1")))
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if _, ok := s.get("x"); ok {
+			t.Error("it landed before its time")
+		}
+		time.Sleep(time.Hour) // of the bubble's clock
+		synctest.Wait()
+		if _, ok := s.get("x"); !ok {
+			t.Error("it never landed")
 		}
 	})
 }
