@@ -178,6 +178,16 @@ func (d *daemon) kill() {
 	}
 }
 
+// alive returns an error once the daemon has ended.
+func (d *daemon) alive() error {
+	select {
+	case <-d.ended:
+		return fmt.Errorf("the daemon ended: %w", d.err)
+	default:
+		return nil
+	}
+}
+
 // terminate ends the daemon with SIGTERM and returns how it ended; nil: with
 // exit status 0.
 func (d *daemon) terminate() error {

@@ -22,7 +22,8 @@ type load struct {
 	clients  sync.WaitGroup
 	stop     chan struct{}
 	answered atomic.Int64
-	returned chan string // told of keys of which a change was just answered; never blocks
+	full     atomic.Int64 // requests that were refused for want of space
+	returned chan string  // told of keys of which a change was just answered; never blocks
 
 	graceful bool // nothing is stored that was not answered: the daemon is told to stop, not killed
 }
@@ -116,7 +117,10 @@ func web(key string) record.Key { return record.Key{Sink: "web", Name: key} }
 // expected is err without what may happen at any time; the daemon's death stays.
 func (c *worker) expected(err error) error {
 	switch api.CodeOf(err) {
-	case api.CodeNotFound, api.CodeNoSpace:
+	case api.CodeNotFound:
+		return nil
+	case api.CodeNoSpace:
+		c.full.Add(1)
 		return nil
 	case "", api.CodeClosed:
 		return err

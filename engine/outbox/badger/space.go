@@ -1,8 +1,10 @@
 package badger
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 )
@@ -49,6 +51,15 @@ func (s *space) admit(size, queued int64) error {
 
 func (s *space) short(free, queued int64) bool {
 	return free >= 0 && free-queued-s.behind() < s.reserve
+}
+
+// explainFull turns the file system's word for "full" into ours. It comes where
+// the reserve was used up by others: what is no Put is refused then as well.
+func explainFull(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return fmt.Errorf("%w: not even the reserve is left: %w; free some space, and changes are taken again by themselves", outbox.ErrNoSpace, err)
 }
 
 // floor refuses to write to Badger at all where half of the reserve is gone.

@@ -113,7 +113,7 @@ func (s *Store) Commit(changes []*queue.Change) error {
 	}
 	n, err := s.journal.append(keys, entries)
 	if err != nil {
-		return err
+		return explainFull(err)
 	}
 	last := changes[len(changes)-1].Revision
 	s.written.Add(uint64(n))
