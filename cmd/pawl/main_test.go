@@ -22,7 +22,7 @@ import (
 // TestSignals stops a daemon whose one call to its target never ends.
 func TestSignals(t *testing.T) {
 	if _, err := bundled.Plugin("http"); err != nil {
-		if os.Getenv("PAWL_REQUIRE_PLUGINS") == "1" {
+		if os.Getenv("REQUIRE_PLUGINS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip(err)

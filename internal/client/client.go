@@ -148,7 +148,7 @@ func (c *Client) refused(response *http.Response) error {
 	var p api.Problem
 	if kind == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Detail != "" {
 		if p.Code == api.CodeUnauthorized && c.token == "" {
-			p.Hint = "give a token with --token-file or $PAWL_TOKEN_FILE"
+			p.Hint = "give a token with --token-file or $PAWL_TOKEN"
 		}
 		return &p
 	}
@@ -165,7 +165,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%w at %s (%w); is it running? start it with `pawl run`, or name another with --server", ErrUnreachable, c.address, err)
+		return fmt.Errorf("%w at %s (%w); is it running? start it with `pawl run`, or name another with --address", ErrUnreachable, c.address, err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w at %s (%w); you need the right to open that socket", ErrUnreachable, c.address, err)
 	}

@@ -30,7 +30,7 @@ import (
 func needPlugins(t *testing.T) {
 	t.Helper()
 	if _, err := bundled.Plugin("http"); err != nil {
-		if os.Getenv("PAWL_REQUIRE_PLUGINS") == "1" {
+		if os.Getenv("REQUIRE_PLUGINS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip(err)

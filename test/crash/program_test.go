@@ -39,7 +39,7 @@ var built struct {
 func program(t *testing.T) (pawl, cache string) {
 	t.Helper()
 	if _, err := bundled.Plugin("http"); err != nil {
-		if os.Getenv("PAWL_REQUIRE_PLUGINS") == "1" {
+		if os.Getenv("REQUIRE_PLUGINS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip(err)

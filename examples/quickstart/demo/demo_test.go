@@ -14,7 +14,7 @@ func TestTheDemoArrives(t *testing.T) {
 		t.Skip("builds and runs three programs")
 	}
 	if _, err := os.Stat(filepath.Join("..", "..", "..", "internal", "bundled", "plugins", "http.wasm")); err != nil {
-		if os.Getenv("PAWL_REQUIRE_PLUGINS") == "1" {
+		if os.Getenv("REQUIRE_PLUGINS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip("the http plugin is not built; run: make plugins")
