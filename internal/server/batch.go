@@ -177,12 +177,13 @@ func inLine(err error, line int) *api.Problem {
 	return p
 }
 
-// putGroup puts the group's lines and answers them.
+// putGroup puts the group's lines and answers them. It waits for their commit
+// even where the server stops: a line that is stored must not be refused.
 func (s *Server) putGroup(ctx context.Context, g *group) {
 	if len(g.puts) == 0 {
 		return
 	}
-	items, err := s.engine.PutBatch(ctx, g.puts)
+	items, err := s.engine.PutBatch(context.WithoutCancel(ctx), g.puts)
 	for i, at := range g.asked {
 		a := &g.answers[at]
 		itemErr := err
