@@ -62,6 +62,8 @@ func TestP3_APutRightAfterTheRecordWentStartsALifeOfItsOwn(t *testing.T) {
 		b.settle()
 		b.target.slow(3 * time.Second)
 		b.put("a", `2`) // its delivery begins before the old life's has ended
+		b.after(2 * time.Second)
+		b.want("a", "Delivering") // the old life's end is not its own
 		b.after(10 * time.Second)
 		b.want("a", "Acked")
 		b.wantOps("a", "apply", "delete", "apply")
