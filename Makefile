@@ -73,11 +73,11 @@ tidy:
 # The tests named …Fresh compare what is checked in with what the code generates.
 .PHONY: generated
 generated: plugins
-	@$(GO) test -run 'Fresh|ImportDirections' ./...
+	@$(GO) test -run 'Fresh|Golden|Scenarios|ImportDirections' ./...
 
 .PHONY: generate
 generate: plugins ## write the generated docs and golden files anew
-	$(GO) test ./config ./internal/cli ./internal/metrics ./internal/server ./engine/reconcile -run 'Fresh|Golden|Scenario' -update
+	$(GO) test ./config ./internal/cli ./internal/metrics ./internal/server ./engine/reconcile -run 'Fresh|Golden|Scenarios' -update
 	cd sdk/abi/gen && $(GO) run .
 
 .PHONY: bench

@@ -10,4 +10,4 @@
 // docs/config.md, the names of environment variables and the checks come from it.
 package config
 
-//go:generate go test . -run ^TestDocsAreUpToDate$ -update
+//go:generate go test . -run ^TestReferenceIsFresh$ -update

@@ -51,7 +51,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestWrongFilesAreReportedInFullWithPlaceAndHint(t *testing.T) {
+func TestGoldenWrongFilesAreReportedInFullWithPlaceAndHint(t *testing.T) {
 	files, err := filepath.Glob("testdata/wrong/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)

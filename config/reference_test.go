@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestDocsAreUpToDate(t *testing.T) { golden(t, "../docs/config.md", Markdown()) }
+func TestReferenceIsFresh(t *testing.T) { golden(t, "../docs/config.md", Markdown()) }
 
 func TestEveryYAMLBlockInTheDocsLoads(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(Markdown(), -1)

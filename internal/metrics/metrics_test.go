@@ -60,7 +60,7 @@ func busy(t *testing.T) *prometheus.Registry {
 	return reg
 }
 
-func TestTheReferenceIsWhatDocsHolds(t *testing.T) {
+func TestReferenceIsFresh(t *testing.T) {
 	const path = "../../docs/metrics.md"
 	if *update {
 		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
@@ -68,7 +68,7 @@ func TestTheReferenceIsWhatDocsHolds(t *testing.T) {
 		}
 	}
 	if got, _ := os.ReadFile(path); string(got) != Reference() {
-		t.Error("docs/metrics.md is stale; write it anew with: go test ./internal/metrics -run Reference -update")
+		t.Error("docs/metrics.md is stale; write it anew with: go test ./internal/metrics -run Fresh -update")
 	}
 }
 

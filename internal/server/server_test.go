@@ -90,7 +90,7 @@ func problemOf(t *testing.T, response *http.Response, body string) api.Problem {
 	return p
 }
 
-func TestTheCheckedInOpenAPIDocumentIsWhatTheServerServes(t *testing.T) {
+func TestOpenAPIDocumentIsFresh(t *testing.T) {
 	_, _, hs := start(t, Options{})
 	_, body := ask(t, "GET", hs.URL+"/openapi.json", "")
 	var document any
@@ -107,7 +107,7 @@ func TestTheCheckedInOpenAPIDocumentIsWhatTheServerServes(t *testing.T) {
 	}
 	got, _ := os.ReadFile(path)
 	if string(got) != string(want) {
-		t.Errorf("docs/openapi.json is stale; write it anew with: go test ./internal/server -run OpenAPI -update")
+		t.Errorf("docs/openapi.json is stale; write it anew with: go test ./internal/server -run Fresh -update")
 	}
 	if strings.Contains(body, "ErrorModel") {
 		t.Error("the document names huma's own error, which is never sent")
