@@ -2,7 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
+	"testing"
 
+	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
@@ -33,4 +36,27 @@ func (f *batchTarget) Apply(ctx context.Context, r *sink.Request) sink.Result {
 		return sink.Result{Status: sink.Rejected, Message: "bad"}
 	}
 	return f.fakeTarget.Apply(ctx, r)
+}
+
+// faultyBatch has a plugin that traps on every batch.
+type faultyBatch struct{ *fakeTarget }
+
+func (faultyBatch) ApplyBatch(context.Context, []*sink.Request) ([]sink.Result, bool) {
+	return []sink.Result{{Status: sink.Fault, Message: "trap"}}, true
+}
+
+func TestR57_R47_TheItemsOfABatchThatFaultsGoOnAloneUncharged(t *testing.T) {
+	batch := faultyBatch{newTarget()}
+	batch.manifest.BatchMax = 8
+	inBubble(t, func(o *engine.Options) { o.Sinks[0].Sink = batch; o.Sinks[0].MaxAttempts = 1 }, func(b *bench) {
+		b.must(b.SuspendSink(b.t.Context(), "web"))
+		for i := range 4 { // fewer than open the breaker
+			b.put(fmt.Sprint("k", i), `1`)
+		}
+		b.must(b.ResumeSink(b.t.Context(), "web"))
+		b.settle()
+		for i := range 4 {
+			b.want(fmt.Sprint("k", i), "Acked")
+		}
+	})
 }

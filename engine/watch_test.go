@@ -296,13 +296,15 @@ func TestR64_WhatCannotBeServedWithoutAGapIsExpired(t *testing.T) {
 		b.put("a", `0`)
 		b.settle()
 		old := first.events[0].Token
-		epoch, _, _ := strings.Cut(old, ".")
 		for i := range 20 {
 			b.put(fmt.Sprint("k", i), `1`)
 		}
 		b.settle()
+		page, err := b.List(b.t.Context(), engine.ListOptions{})
+		b.must(err)
+		epoch, newest, _ := strings.Cut(page.Token, ".")
 		for what, token := range map[string]string{
-			"too old": old, "foreign": "0123456789abcdef.7", "future": epoch + ".9999999", "no token": "rubbish", "no number": epoch + ".x",
+			"too old": old, "foreign": "0123456789abcdef." + newest, "future": epoch + ".9999999", "no token": "rubbish", "no number": epoch + ".x",
 		} {
 			w := b.watch(engine.WatchOptions{From: token})
 			if !w.ended || !errors.Is(w.err, engine.ErrWatchExpired) || !strings.Contains(fmt.Sprint(w.err), "list again") {
@@ -310,8 +312,6 @@ func TestR64_WhatCannotBeServedWithoutAGapIsExpired(t *testing.T) {
 			}
 			w.cancel()
 		}
-		page, err := b.List(b.t.Context(), engine.ListOptions{})
-		b.must(err)
 		w := b.watch(engine.WatchOptions{From: page.Token})
 		if w.ended || len(w.events) > 0 {
 			t.Errorf("from the list: %d events, %v", len(w.events), w.err)
