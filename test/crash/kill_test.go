@@ -48,6 +48,21 @@ func TestPromisesHoldThroughKills(t *testing.T) {
 	t.Logf("%d kills, %d changes answered, %d states taken by the target", kills, c.answered, target.writes())
 }
 
+// TestWhatIsDeliveredStaysDelivered ends storms in which requests are cut and land
+// late: a daemon that calls everything delivered has waited for them.
+func TestWhatIsDeliveredStaysDelivered(t *testing.T) {
+	rng := random(t)
+	target := newTarget(t, rng.Uint64())
+	target.set(stormy)
+	c := &crashes{site: newSite(t, folder(t), target), t: t, rng: rng, books: target.books}
+	defer c.books.histories()
+	for range many(5, 1) {
+		if c.calm(); t.Failed() {
+			return
+		}
+	}
+}
+
 // crashes is a daemon that is killed again and again.
 type crashes struct {
 	*site
@@ -127,18 +142,24 @@ func (c *crashes) check(d *daemon) {
 	c.books.settle(stored)
 }
 
-// calm starts a daemon and ends all trouble: everything must come to rest, with
-// the target as it is desired (P2), whatever is still under way to it (P3).
+// calm starts a daemon, lets it work under load, and ends all trouble: everything
+// must come to rest, with the target as it is desired (P2), whatever is still
+// under way to it (P3).
 func (c *crashes) calm() {
+	c.t.Helper()
 	d := c.openChecked()
+	l := startLoad(d, c.books, c.rng, true)
+	c.instant(d, 1200*time.Millisecond)
+	l.end()
+	c.answered += l.answered.Load()
 	c.target.set(fair)
 	converge(c.t, d, c.target)
 	c.check(d)
-	c.target.set(stormy)
-	c.target.alive(0)
 	if err := d.terminate(); err != nil {
 		c.t.Errorf("SIGTERM ended the daemon with %v\n%s", err, d.log)
 	}
+	c.target.alive(0)
+	c.target.set(stormy)
 }
 
 // converge waits until the daemon says that everything is delivered, and then

@@ -86,6 +86,7 @@ func TestAFullDiskRefusesPutsAndLosesNothing(t *testing.T) {
 	converge(t, d, target)
 	c.check(d)
 	must(t, d.terminate())
+	target.set(stormy)
 	c.calm()
 }
 

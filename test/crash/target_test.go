@@ -32,6 +32,27 @@ type target struct {
 	keys    map[string]*dealings
 	landing sync.WaitGroup // writes that are under way, answered or not
 	served  int            // writes that took effect
+	next    *plan          // what becomes of the next write; nil: as the weather is
+}
+
+// plan is what becomes of one write.
+type plan struct {
+	way     int
+	pause   time.Duration
+	arrived chan struct{} // closed when it came
+}
+
+// delayNext has the next write land late: pause after it came, answered to
+// whoever waits still or, where it is cut, to nobody.
+func (x *target) delayNext(cut bool) (arrived <-chan struct{}) {
+	p := &plan{pause: callTimeout / 2, arrived: make(chan struct{})}
+	if cut {
+		p.way = late
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.next = p
+	return p.arrived
 }
 
 // weather is how a target behaves.
@@ -120,9 +141,6 @@ func (x *target) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if r.writes() {
-		x.landing.Add(1)
-	}
 	if way == late && r.writes() {
 		x.leave(r)
 		hangUp(w)
@@ -186,6 +204,9 @@ func (x *target) enter(hr *http.Request, body string) (*request, int, time.Durat
 	x.check(k, r, hr.Header.Get("Idempotency-Key"))
 	k.calls++
 	k.busy[r.run] = r
+	if r.writes() {
+		x.landing.Add(1)
+	}
 	r.rng = rand.New(rand.NewPCG(x.seed^hash(r.key), k.calls))
 	way, pause := x.choose(r)
 	return r, way, pause, nil
@@ -213,6 +234,11 @@ func (x *target) check(k *dealings, r *request, idempotency string) {
 
 func (x *target) choose(r *request) (way int, pause time.Duration) {
 	switch {
+	case x.next != nil && r.writes():
+		p := x.next
+		x.next = nil
+		close(p.arrived)
+		return p.way, p.pause
 	case x.weather == down:
 		return cut, 0
 	case x.weather == fair:
