@@ -89,5 +89,3 @@ type origin struct {
 	line, column int    // in the file
 	source       string // else a variable or a flag
 }
-
-func (o origin) isZero() bool { return o == origin{} }

@@ -139,6 +139,7 @@ func (e *Engine) setUp(ctx context.Context) error {
 func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	now := time.Now()
 	looks := map[string]int{}
+	oldest := map[string]outbox.Head{} // by sink, of those whose age the store did not tell
 	err := e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -147,6 +148,12 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 			p.Class = schedule.Check
 			p.At = now.Add(time.Duration(float64(looks[h.Key.Sink]) / t.opts.StartupRate * float64(time.Second)))
 			looks[h.Key.Sink]++
+		}
+		if h.WaitingSince.IsZero() && waits(p.Phase) {
+			p.Since = now
+			if o, ok := oldest[h.Key.Sink]; !ok || h.Generation < o.Generation {
+				oldest[h.Key.Sink] = h
+			}
 		}
 		e.sched.Set(h.Key, p)
 		if h.Generation != 0 && !h.Gone && (info.Lossy || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
@@ -160,7 +167,38 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	if err == nil {
 		err = ctx.Err() // a plan that lacks some would forget them
 	}
+	if err == nil {
+		e.tellAges(oldest)
+	}
 	return err
+}
+
+// tellAges reads since when the oldest waiting resource of each sink has waited,
+// where that needs its payload. The others count from now: reading all would take
+// as long as delivering them.
+func (e *Engine) tellAges(oldest map[string]outbox.Head) {
+	for _, h := range oldest {
+		rec, err := e.store.Get(h.Key)
+		if err != nil {
+			continue // its delivery will tell
+		}
+		e.mu.Lock()
+		if entry, ok := e.sched.Lookup(h.Key); ok {
+			entry.Since = rec.Desired.WaitingSince
+			e.sched.Set(h.Key, entry.Plan)
+		}
+		e.mu.Unlock()
+	}
+}
+
+// waits reports whether a resource of that phase is unacknowledged, and its age of
+// interest.
+func waits(p record.Phase) bool {
+	switch p {
+	case record.Pending, record.Stalled, record.Deleting:
+		return true
+	}
+	return false
 }
 
 // due plans one resource; e.mu is held.

@@ -72,11 +72,7 @@ func operate(cur outbox.Record, now time.Time, line string, do func(*record.Stat
 		return outbox.Change{}, err
 	}
 	eff := Effective(cur.Desired.Generation, st)
-	old := st.History
-	if n := len(old) - record.HistoryLength + 1; n > 0 {
-		old = old[n:]
-	}
-	st.History = append(append(make([]record.Transition, 0, len(old)+1), old...), record.Transition{
+	st.History = withTransition(st.History, record.Transition{
 		At: now, Phase: eff.Phase, Reason: record.ReasonOperator, Message: line, Generation: cur.Desired.Generation,
 	})
 	st.UpdatedAt = now

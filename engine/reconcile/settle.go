@@ -406,16 +406,19 @@ func (b *books) phase(phase record.Phase, reason record.Reason, message string) 
 	st.Generation = b.d.desired.Generation
 }
 
-// line appends to the history, which is copied: readers share the old one.
+// line appends to the history, which is copied, since readers share the old one.
 func (b *books) line(phase record.Phase, reason record.Reason, message string) {
-	old := b.st.History
-	if n := len(old) - record.HistoryLength + 1; n > 0 {
-		old = old[n:]
-	}
-	h := make([]record.Transition, 0, len(old)+1)
-	b.st.History = append(append(h, old...), record.Transition{
+	b.st.History = withTransition(b.st.History, record.Transition{
 		At: b.v.Now, Phase: phase, Reason: reason, Message: message, Generation: b.d.desired.Generation, Took: b.took,
 	})
+}
+
+// withTransition returns the newest of h, and t, in a slice of its own.
+func withTransition(h []record.Transition, t record.Transition) []record.Transition {
+	if n := len(h) - record.HistoryLength + 1; n > 0 {
+		h = h[n:]
+	}
+	return append(append(make([]record.Transition, 0, len(h)+1), h...), t)
 }
 
 // condition sets one condition. What was never anything but False is not stored.

@@ -65,7 +65,6 @@ type Upstream struct {
 	signer      *signer // nil: nothing is signed
 	gate        *gate
 	transport   http.RoundTripper
-	dialler     *dialler    // of transport; nil: it is foreign
 	foreign     bool        // transport is Options.RoundTripper
 	maybeH2     atomic.Bool // requests go over HTTP/2, as far as is known
 	closed      atomic.Bool

@@ -366,16 +366,16 @@ func TestAnIdleWatchIsKeptAlive(t *testing.T) {
 }
 
 func TestAWatchEndsWithItsEngineAndWithTheServer(t *testing.T) {
-	s, f, hs := start(t, Options{})
+	s, _, hs := start(t, Options{})
 	r := follow(t, hs.URL+"/v1/watch")
 	nextEvent(t, r) // ready
 	s.stop(errStopping)
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("at the server's stop: %q %v", rest, err)
 	}
-	_, f, hs = start(t, Options{})
+	_, f, second := start(t, Options{})
 	f.watchErr = fmt.Errorf("watch: %w", engine.ErrClosed)
-	r = follow(t, hs.URL+"/v1/watch")
+	r = follow(t, second.URL+"/v1/watch")
 	nextEvent(t, r) // ready
 	if got := nextEvent(t, r); !strings.HasPrefix(got, "event: error\ndata: {") || !strings.Contains(got, `"code":"closed"`) {
 		t.Errorf("at the engine's end: %q", got)

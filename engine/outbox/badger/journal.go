@@ -184,12 +184,6 @@ func (j *journal) cut(applied uint64, all bool) error {
 	return errors.Join(errs...)
 }
 
-func (j *journal) bytes() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.total
-}
-
 func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
