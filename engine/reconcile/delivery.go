@@ -231,8 +231,8 @@ func keep(attempts []record.Attempt, want func(record.Attempt) bool) []record.At
 }
 
 // remember keeps the content of a call that may still land. An answer says nothing
-// of earlier calls with the same content that had none: they are kept until their
-// deadline. A target that answered "not now" may have written all the same, and one
+// of earlier calls that had none, not even with the same content: they are kept until
+// an acknowledgement that they can't undo (confirm). A target that answered "not now" may have written all the same, and one
 // whose OK proves nothing probably has: where drift is told from our own doing, that
 // content is kept, with a deadline that has passed.
 func (d *Delivery) remember(res sink.Result) {
@@ -248,11 +248,7 @@ func (d *Delivery) remember(res sink.Result) {
 		a := d.rules.attempt(&d.desired, d.now)
 		a.Deadline = d.now
 		d.attempts = withAttempt(d.attempts, a)
-		return
 	}
-	d.attempts = keep(d.attempts, func(a record.Attempt) bool {
-		return a.Generation != d.desired.Generation || a.Deadline.After(d.now)
-	})
 }
 
 // foreign returns until when content other than the desired one may still land

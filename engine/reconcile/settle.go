@@ -349,7 +349,7 @@ func (b *books) paused() {
 func (b *books) unanswered(reason record.Reason) {
 	st := b.st
 	if b.v.Charge {
-		if reason == record.ReasonUnauthorized { // for one object alone it is a refusal (R44)
+		if reason == record.ReasonUnauthorized && !b.d.desired.Tombstone { // for one object alone it is a refusal (R44, R45)
 			st.FailedAt = b.v.Now
 			b.rest(record.Failed, reason, b.d.reply.Message)
 			return
