@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ func configured(text string, upstreams ...string) (pawl.Configured, error) {
 	for _, u := range upstreams {
 		c.Upstreams = append(c.Upstreams, pawl.UpstreamRef{Name: u, BaseURL: "http://" + u})
 	}
-	return new(adapter).Configure(nil, c)
+	return new(adapter).Configure(context.Background(), c)
 }
 
 func TestAWrongConfigIsRefusedWithWhatIsRight(t *testing.T) {

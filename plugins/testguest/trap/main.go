@@ -24,9 +24,10 @@ import (
 
 type adapter struct{ pawl.Unimplemented }
 
+// What the traps leave here, so that no compiler removes them.
 var (
 	sink  [][]byte
-	count int
+	Count int
 )
 
 func (adapter) Apply(_ context.Context, r *pawl.Request) (pawl.Observation, error) {
@@ -36,19 +37,19 @@ func (adapter) Apply(_ context.Context, r *pawl.Request) (pawl.Observation, erro
 		panic("told to")
 	case "nil":
 		var p *pawl.Request
-		count += int(p.Generation)
+		Count += int(p.Generation)
 	case "exit":
 		os.Exit(3)
 	case "spin":
 		for {
-			count++
+			Count++
 		}
 	case "grow":
 		for {
 			sink = append(sink, make([]byte, 1<<20))
 		}
 	case "recurse":
-		count = recurse(1)
+		Count = recurse(1)
 	case "hang":
 		<-make(chan int)
 	case "goexit":
@@ -57,7 +58,13 @@ func (adapter) Apply(_ context.Context, r *pawl.Request) (pawl.Observation, erro
 	return pawl.Observation{}, nil
 }
 
-func recurse(n int) int { return recurse(n+1) + n }
+// recurse never ends, and is written so that a compiler can't know.
+func recurse(n int) int {
+	if len(sink) > n {
+		return n
+	}
+	return recurse(n+1) + n
+}
 
 func init() {
 	pawl.Register(pawl.Manifest{
