@@ -45,7 +45,7 @@ func TestAClientOfNetHTTPReachesTheUpstream(t *testing.T) {
 }
 
 func TestARedirectIsAnAnswerAndAFailureKeepsItsType(t *testing.T) {
-	s := pawltest.New(t, adapter{}, pawltest.Options{Upstream: http.RedirectHandler("/elsewhere", 302)})
+	s := pawltest.New(t, adapter{}, pawltest.Options{Upstream: http.RedirectHandler("/elsewhere", http.StatusFound)})
 	if got := s.Apply(&pawl.Request{Key: "a"}); !strings.HasPrefix(got.Ref, "302 ") {
 		t.Errorf("got %q, want the redirect itself", got.Ref)
 	}
