@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -27,12 +28,47 @@ func TestDamagedFilesAreNeverTakenForEmptyOnes(t *testing.T) {
 	x := &damaged{site: s, whole: filepath.Join(s.dir, "whole"), objects: fill(t, s)}
 	x.promises = target.books.promises()
 	must(t, os.Rename(s.store, x.whole))
+	t.Run("a payload", x.payload)
 	for _, kind := range []string{"journal/*.log", "mark", "data/MANIFEST", "data/*.mem", "data/*.vlog", "data/*.sst", "data/KEYREGISTRY", "data/DISCARD"} {
 		for _, d := range damages[:many(len(damages), 2)] {
 			t.Run(fmt.Sprintf("%s %s", strings.ReplaceAll(kind, "/", " "), d.name), func(t *testing.T) {
 				x.run(t, rng, kind, d.do)
 			})
 		}
+	}
+}
+
+// payload damages one resource's payload where it stands, and checks that this
+// one alone is missed, by name.
+func (x *damaged) payload(t *testing.T) {
+	const key = "k/062" // put before the shutdown, large enough for the value log, and never since
+	must(t, copyTree(x.whole, x.store))
+	body := []byte(x.promises[key].newest.body)
+	paths, err := filepath.Glob(filepath.Join(x.store, "data", "*.vlog"))
+	must(t, err)
+	damaged := false
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		if at := bytes.Index(b, body); at >= 0 {
+			b[at+len(body)/2] ^= 1
+			must(t, os.WriteFile(path, b, 0o600))
+			damaged = true
+		}
+	}
+	if !damaged {
+		t.Fatalf("%s is in no value log", key)
+	}
+	x.target.restore(x.objects)
+	s := &site{t: t, dir: x.dir, store: x.store, target: x.target, runs: x.runs}
+	defer func() { x.runs = s.runs }()
+	if report, err := s.command("store", "check", x.store); err == nil || !mentions(report, key) {
+		t.Errorf("`pawl store check` does not name %s:\n%s", key, report)
+	}
+	d := s.open()
+	defer d.kill()
+	if lost := x.missing(t, d); !slices.Equal(lost, []string{key}) {
+		t.Errorf("%v can't be read, want %s alone", lost, key)
 	}
 }
 
