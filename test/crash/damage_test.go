@@ -25,7 +25,7 @@ func TestDamagedFilesAreNeverTakenForEmptyOnes(t *testing.T) {
 	target := newTarget(t, rng.Uint64())
 	defer target.books.histories()
 	s := newSite(t, folder(t), target)
-	x := &damaged{site: s, whole: filepath.Join(s.dir, "whole"), objects: fill(t, s)}
+	x := &damaged{site: s, whole: filepath.Join(s.dir, "whole"), objects: populate(t, s)}
 	x.promises = target.books.promises()
 	must(t, os.Rename(s.store, x.whole))
 	t.Run("a payload", x.payload)
@@ -72,9 +72,9 @@ func (x *damaged) payload(t *testing.T) {
 	}
 }
 
-// fill makes a store with something in every kind of file: what was stored
+// populate makes a store with something in every kind of file: what was stored
 // before a shutdown is in tables, what came since in logs, and some of it waits.
-func fill(t *testing.T, s *site) (objects map[string]string) {
+func populate(t *testing.T, s *site) (objects map[string]string) {
 	t.Helper()
 	put := func(d *daemon, n, size int) {
 		for i := range n {

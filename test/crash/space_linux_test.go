@@ -40,8 +40,66 @@ func TestAFullDiskRefusesPutsAndLosesNothing(t *testing.T) {
 		}
 	}()
 
-	target.set(down) // so that there is something to deliver when the disk is full
 	l := startLoad(d, target.books, rng, true)
+	target.set(stormy)
+	busy(t, l, d)
+	fill(t, ballast, s.store, 0) // at once: what was accepted just now is in the journal alone
+	meetsFullDisk(t, l, d)
+	must(t, os.Remove(ballast))
+	eventually(t, "Puts are taken again", func(ctx context.Context) error { return errors.Join(d.alive(), d.Ready(ctx)) })
+	busy(t, l, d)
+
+	target.set(down) // so that there is something to deliver when the disk is nearly full
+	waiting := putWaiting(t, d, target)
+	fill(t, ballast, s.store, reserveBytes-8<<20)
+	refusing(t, d)
+	target.set(fair)
+	delivered(t, d, waiting)
+	refusing(t, d)
+	fill(t, ballast, s.store, 0)
+	full := &worker{load: &load{d: d, books: target.books, graceful: true}}
+	for key := range waiting {
+		must(t, full.remove(key)) // granted or refused, as room is
+	}
+	meetsFullDisk(t, l, d)
+	must(t, os.Remove(ballast))
+	eventually(t, "Puts are taken again", func(ctx context.Context) error { return errors.Join(d.alive(), d.Ready(ctx)) })
+	busy(t, l, d)
+	l.end()
+	converge(t, d, target)
+	c.check(d)
+	must(t, d.terminate())
+	c.calm()
+}
+
+// busy waits until clients were answered for a while.
+func busy(t *testing.T, l *load, d *daemon) {
+	t.Helper()
+	before := l.answered.Load()
+	eventually(t, "clients get on", func(context.Context) error {
+		if l.answered.Load() < before+300 {
+			return errors.Join(errors.New("not yet"), d.alive())
+		}
+		return d.alive()
+	})
+}
+
+// meetsFullDisk waits until clients were refused for a while, and the daemon
+// has had time to do something wrong.
+func meetsFullDisk(t *testing.T, l *load, d *daemon) {
+	t.Helper()
+	before := l.full.Load()
+	eventually(t, "clients meet the full disk", func(context.Context) error {
+		if l.full.Load() < before+500 {
+			return errors.Join(errors.New("not yet"), d.alive())
+		}
+		return d.alive()
+	})
+}
+
+// putWaiting puts what can't be delivered yet, and returns its generations.
+func putWaiting(t *testing.T, d *daemon, target *target) map[string]uint64 {
+	t.Helper()
 	waiting := map[string]uint64{}
 	for i := range 50 {
 		key := fmt.Sprintf("waiting/%d", i)
@@ -51,43 +109,7 @@ func TestAFullDiskRefusesPutsAndLosesNothing(t *testing.T) {
 		q.granted(res.Generation)
 		waiting[key] = res.Generation
 	}
-	must(t, fillTo(ballast, s.store, reserveBytes-8<<20))
-	refusing(t, d)
-	target.set(fair)
-	delivered(t, d, waiting)
-	refusing(t, d)
-
-	must(t, fillTo(ballast, s.store, 0))
-	full := &worker{load: &load{d: d, books: target.books, graceful: true}}
-	for key := range waiting {
-		must(t, full.remove(key)) // granted or refused, as room is
-	}
-	t.Logf("with not a byte left %d of %d deletions were refused", full.full.Load(), len(waiting))
-	met := l.full.Load()
-	eventually(t, "clients meet the full disk", func(context.Context) error {
-		if l.full.Load() < met+200 {
-			return errors.Join(errors.New("not yet"), d.alive())
-		}
-		return d.alive()
-	})
-
-	must(t, os.Remove(ballast))
-	eventually(t, "Puts are taken again", func(ctx context.Context) error {
-		return errors.Join(d.alive(), d.Ready(ctx))
-	})
-	before := l.answered.Load()
-	eventually(t, "clients get on", func(context.Context) error {
-		if l.answered.Load() < before+200 {
-			return errors.New("not yet")
-		}
-		return d.alive()
-	})
-	l.end()
-	converge(t, d, target)
-	c.check(d)
-	must(t, d.terminate())
-	target.set(stormy)
-	c.calm()
+	return waiting
 }
 
 // delivered waits until what was put is acked, which goes on while Puts are refused.
@@ -124,29 +146,24 @@ func refusing(t *testing.T, d *daemon) {
 	}
 }
 
-// fillTo makes the file at path so large that left bytes are free.
-func fillTo(path, dir string, left int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
+// fill makes the file at path so large that left bytes are free.
+func fill(t *testing.T, path, dir string, left int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	must(t, err)
 	defer f.Close()
-	chunk := make([]byte, 64<<10)
-	for {
+	for range 1000 { // the daemon writes meanwhile
 		var st syscall.Statfs_t
-		if err := syscall.Statfs(dir, &st); err != nil {
-			return err
+		must(t, syscall.Statfs(dir, &st))
+		info, err := f.Stat()
+		must(t, err)
+		more := int64(st.Bavail)*st.Bsize - left
+		if more <= 0 {
+			return
 		}
-		free := int64(st.Bavail)*st.Bsize - left
-		if free <= 0 {
-			return nil
-		}
-		_, err := f.Write(chunk[:min(free, int64(len(chunk)))])
-		if errors.Is(err, syscall.ENOSPC) && left == 0 {
-			return nil
-		}
-		if err != nil {
-			return err
+		if err := syscall.Fallocate(int(f.Fd()), 0, info.Size(), more); err != nil && !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("fill %s: %v", dir, err)
 		}
 	}
+	t.Fatalf("%s can't be filled", dir)
 }
