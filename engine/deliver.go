@@ -242,7 +242,7 @@ func (e *Engine) abort(w *delivery, err error) {
 			return // what was committed since has planned it
 		}
 		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
-			entry.At, entry.Class = now.Add(w.target.opts.RetryMax), schedule.Retry
+			entry.At, entry.Class = now.Add(min(10*w.target.opts.RetryBase, w.target.opts.RetryMax)), schedule.Retry
 			e.sched.Set(w.key, entry.Plan)
 		}
 	})

@@ -256,7 +256,8 @@ func (b *books) corrected() {
 func (b *books) unchanged() {
 	st := b.st
 	news := st.Command != record.NoCommand || conditionOf(st, record.CondObserved) == record.Unknown && b.d.observed != nil ||
-		len(st.Attempted) != len(b.d.status.Attempted) || st.Generation != b.d.desired.Generation || st.Phase == record.Pending
+		len(st.Attempted) != len(b.d.status.Attempted) || st.Generation != b.d.desired.Generation || st.Phase == record.Pending ||
+		st.Reason == record.ReasonFighting
 	if !news {
 		b.nothing = true
 		return
@@ -265,7 +266,9 @@ func (b *books) unchanged() {
 	b.carriedOut()
 	b.condition(record.CondObserved, record.True, record.ReasonNone, "")
 	if st.Phase != record.Failed && st.Phase != record.Obsolete {
-		b.phase(record.AckedPhase, record.ReasonNone, "")
+		if st.Reason != record.ReasonAccepted { // which goes on to be true
+			b.phase(record.AckedPhase, record.ReasonNone, "")
+		}
 		b.condition(record.CondAcked, record.True, record.ReasonNone, "")
 	}
 }

@@ -36,7 +36,7 @@ const (
 )
 
 // claimStep is how many revisions are claimed at once.
-const claimStep = 1 << 20
+const claimStep = 1 << 16
 
 // Store implements outbox.Store.
 type Store struct {
