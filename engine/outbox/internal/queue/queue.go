@@ -95,7 +95,7 @@ type Options struct {
 type Queue struct {
 	opts    Options
 	seed    maphash.Seed
-	stripes [256]sync.Mutex // serialize the updates of one key; taken before mu
+	stripes [256]stripe // serialize the updates of one key; taken before mu
 	wake    chan struct{}
 	done    chan struct{}
 
@@ -147,11 +147,11 @@ func New(opts Options) *Queue {
 
 // Update implements outbox.Store.
 func (q *Queue) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
-	stripe := &q.stripes[maphash.Comparable(q.seed, key)%uint64(len(q.stripes))]
-	stripe.Lock()
-	defer stripe.Unlock()
+	s := q.stripe(key)
+	s.Lock()
+	defer s.Unlock()
 
-	cur, saw, err := q.newest(key)
+	cur, saw, err := q.newest(s, key)
 	if err != nil {
 		return outbox.NewTicket(0, nil, err)
 	}
@@ -159,21 +159,25 @@ func (q *Queue) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
 	if err != nil || change.Empty() {
 		return outbox.NewTicket(0, saw.groupOrNil(), err)
 	}
-	return q.enqueue(key, cur, saw, change)
+	return q.enqueue(s, key, cur, saw, change)
+}
+
+func (q *Queue) stripe(key record.Key) *stripe {
+	return &q.stripes[maphash.Comparable(q.seed, key)%uint64(len(q.stripes))]
 }
 
 // Discard queues the removal of key's record, whatever it holds, without
 // reading it.
 func (q *Queue) Discard(key record.Key) outbox.Ticket {
-	stripe := &q.stripes[maphash.Comparable(q.seed, key)%uint64(len(q.stripes))]
-	stripe.Lock()
-	defer stripe.Unlock()
-	return q.enqueue(key, outbox.Record{}, nil, outbox.Change{Remove: true})
+	s := q.stripe(key)
+	s.Lock()
+	defer s.Unlock()
+	return q.enqueue(s, key, outbox.Record{}, nil, outbox.Change{Remove: true})
 }
 
 // newest returns key's newest state and the batch that it waits in, nil where
 // it is committed. The caller holds key's stripe, so that no newer one comes.
-func (q *Queue) newest(key record.Key) (outbox.Record, *batch, error) {
+func (q *Queue) newest(s *stripe, key record.Key) (outbox.Record, *batch, error) {
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
@@ -190,7 +194,13 @@ func (q *Queue) newest(key record.Key) (outbox.Record, *batch, error) {
 		}
 	}
 	q.mu.Unlock()
+	if rec, ok := s.read[key]; ok {
+		return rec, nil, nil
+	}
 	rec, err := q.opts.Backend.Load(key)
+	if err == nil {
+		s.keep(key, rec)
+	}
 	return rec, nil, err
 }
 
@@ -201,7 +211,7 @@ func (b *batch) groupOrNil() *outbox.Group {
 	return b.group
 }
 
-func (q *Queue) enqueue(key record.Key, cur outbox.Record, saw *batch, u outbox.Change) outbox.Ticket {
+func (q *Queue) enqueue(s *stripe, key record.Key, cur outbox.Record, saw *batch, u outbox.Change) outbox.Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -228,6 +238,7 @@ func (q *Queue) enqueue(key record.Key, cur outbox.Record, saw *batch, u outbox.
 		q.reserved = last
 	}
 	q.revision++
+	s.drop(key)
 	c := q.waiting.changes[key]
 	if c == nil {
 		c = &Change{Key: key, Record: cur}
