@@ -180,7 +180,7 @@ func (r *Report) run(ctx context.Context, dir, work string, progress func(done, 
 		return nil
 	}
 	opts := badgerOptions(work, slog.New(slog.DiscardHandler)).WithNumCompactors(0)
-	db, err := badger.Open(opts)
+	db, err := badger.OpenManaged(opts)
 	if err != nil {
 		r.problem("the tables or logs in %s can't be opened: %v; restore a copy", filepath.Join(dir, dataName), err)
 		return nil

@@ -135,10 +135,11 @@ func (s *Store) openDB(compactOnClose bool) error {
 	if err := s.space.floor(); err != nil {
 		return err
 	}
-	db, err := badger.Open(badgerOptions(s.dataDir(), s.log).WithCompactL0OnClose(compactOnClose))
+	db, err := badger.OpenManaged(badgerOptions(s.dataDir(), s.log).WithCompactL0OnClose(compactOnClose))
 	if err != nil {
 		return fmt.Errorf("%w: %w; run `pawl store check`, or restore a copy", outbox.ErrDamaged, err)
 	}
+	db.SetDiscardTs(db.MaxVersion()) // compaction may drop all but the newest versions
 	s.db = db
 	return nil
 }

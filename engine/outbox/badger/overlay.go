@@ -3,6 +3,7 @@ package badger
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -220,13 +221,29 @@ type batch struct {
 	txn *badger.Txn
 }
 
-func newBatch(db *badger.DB) *batch { return &batch{db: db, txn: db.NewTransaction(true)} }
+func newBatch(db *badger.DB) *batch { return &batch{db: db, txn: newTransaction(db)} }
+
+// newTransaction begins a write. Badger is in managed mode: a reader sees the newest
+// of everything and waits for nobody. Otherwise each reader would wait until all
+// commits under way are on disk, which is when the overlay is handed over.
+func newTransaction(db *badger.DB) *badger.Txn { return db.NewTransactionAt(math.MaxUint64, true) }
+
+// commitTransaction makes a write durable. There is one writer at a time, so that
+// the next version is the newest one's successor; nobody reads older ones.
+func commitTransaction(db *badger.DB, txn *badger.Txn) error {
+	version := db.MaxVersion() + 1
+	if err := txn.CommitAt(version, nil); err != nil {
+		return err
+	}
+	db.SetDiscardTs(version)
+	return nil
+}
 
 func (b *batch) discard() { b.txn.Discard() }
 
 func (b *batch) commit() error {
-	err := b.txn.Commit()
-	b.txn = b.db.NewTransaction(true)
+	err := commitTransaction(b.db, b.txn)
+	b.txn = newTransaction(b.db)
 	return err
 }
 

@@ -320,12 +320,18 @@ func (s *Store) SetMeta(name string, value []byte) error {
 }
 
 func setDoc(db *badger.DB, key, value []byte) error {
-	return db.Update(func(txn *badger.Txn) error {
-		if value == nil {
-			return txn.Delete(key)
-		}
-		return txn.Set(key, seal(nil, key, 0, func(b []byte) []byte { return append(b, value...) }))
-	})
+	txn := newTransaction(db)
+	defer txn.Discard()
+	var err error
+	if value == nil {
+		err = txn.Delete(key)
+	} else {
+		err = txn.Set(key, seal(nil, key, 0, func(b []byte) []byte { return append(b, value...) }))
+	}
+	if err != nil {
+		return err
+	}
+	return commitTransaction(db, txn)
 }
 
 // Heads implements outbox.Store. It reads in portions, so that fn may take its
