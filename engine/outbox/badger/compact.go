@@ -100,10 +100,7 @@ func (s *Store) Compact(ctx context.Context) error {
 // these counts.
 func (s *Store) compact(ctx context.Context, ratio float64) error {
 	s.compactions.Add(1)
-	if err := s.apply(); err != nil {
-		return err
-	}
-	if err := s.journal.cut(s.committed.Load(), true); err != nil {
+	if err := s.handOver(); err != nil {
 		return err
 	}
 	if err := s.reopen(); err != nil {

@@ -55,6 +55,32 @@ func TestCompactFreesTheDisk(t *testing.T) {
 	check("reopened")
 }
 
+// What is committed while Badger takes over what came before stays in the
+// journal, however much of that is cut.
+func TestTheJournalKeepsWhatBadgerHasNot(t *testing.T) {
+	opts := testOptions(t, t.TempDir())
+	var s *Store
+	var armed atomic.Bool
+	opts.hooks.free = func(string) (int64, error) { // asked before Badger is written to
+		if armed.CompareAndSwap(true, false) {
+			if err := putNumber(s, keyOf(2), 2).Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		return 1 << 40, nil
+	}
+	s = mustOpen(t, opts)
+	defer s.Close()
+	if err := putNumber(s, keyOf(1), 1).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	armed.Store(true)
+	if err := s.handOver(); err != nil {
+		t.Fatal(err)
+	}
+	checkLedger(t, powerCut(t, s), map[int]uint64{1: 1, 2: 2})
+}
+
 // Reads, writes and scans go on while Badger is collected and reopened.
 func TestCompactDisturbsNobody(t *testing.T) {
 	s := mustOpen(t, testOptions(t, t.TempDir()))

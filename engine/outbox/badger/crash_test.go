@@ -75,7 +75,8 @@ func keyOf(i int) record.Key { return record.Key{Sink: "demo", Name: fmt.Sprint(
 const killKeys = 64
 
 // loadForEver puts growing numbers and says so on standard output once they are
-// durable. A line is one write, which a kill does not cut.
+// durable. A line is one write, which a kill does not cut. Meanwhile it compacts
+// without a pause: the journal is cut, and Badger reopened, under the load.
 func loadForEver(dir string) {
 	s, err := Open(Options{Dir: dir, ReserveBytes: -1})
 	if err != nil {
@@ -97,7 +98,11 @@ func loadForEver(dir string) {
 			os.Exit(1)
 		}()
 	}
-	select {}
+	for err == nil {
+		err = s.Compact(context.Background())
+	}
+	fmt.Fprintln(os.Stderr, "child: compact:", err)
+	os.Exit(1)
 }
 
 // P1: what a Put returned for survives kill -9, and nothing is taken for a loss.

@@ -194,6 +194,17 @@ func (s *Store) apply() error {
 	}
 }
 
+// handOver gives Badger what was committed until now and cuts the journal behind
+// it. What is committed meanwhile is in the journal alone, and stays there.
+func (s *Store) handOver() error {
+	if err := s.apply(); err != nil {
+		return err
+	}
+	s.applyMu.Lock()
+	defer s.applyMu.Unlock()
+	return s.journal.cut(s.ring.last, true)
+}
+
 // failed tells that the layer at hand was tried before, so that there is a
 // newer one behind it.
 func (o *overlay) failed() bool {

@@ -49,7 +49,7 @@ type Store struct {
 	overlay *overlay
 	space   *space
 	queue   *queue.Queue
-	ring    ring
+	ring    ring // guarded by applyMu
 
 	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
 	db      *badger.DB   // nil after Close, and after a reopen that failed
@@ -266,11 +266,7 @@ func (s *Store) Close() error {
 func (s *Store) shutDown(last uint64) error {
 	s.compactMu.Lock() // a Compact that is under way ends first
 	defer s.compactMu.Unlock()
-	err := s.apply()
-	if err == nil {
-		err = s.journal.cut(s.committed.Load(), true)
-	}
-	err = errors.Join(err, s.journal.close())
+	err := errors.Join(s.handOver(), s.journal.close())
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
 	if s.db != nil {
