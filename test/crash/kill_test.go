@@ -142,12 +142,15 @@ func (c *crashes) check(d *daemon) {
 	c.books.settle(stored)
 }
 
-// calm starts a daemon, lets it work under load, and ends all trouble: everything
-// must come to rest, with the target as it is desired (P2), whatever is still
-// under way to it (P3).
+// calm starts a daemon and ends all trouble: everything must come to rest, with
+// the target as it is desired (P2); and again after a last storm, whatever of it
+// is still under way to the target (P3).
 func (c *crashes) calm() {
 	c.t.Helper()
 	d := c.openChecked()
+	c.target.set(fair)
+	converge(c.t, d, c.target)
+	c.target.set(stormy)
 	l := startLoad(d, c.books, c.rng, true)
 	c.instant(d, 1200*time.Millisecond)
 	l.end()

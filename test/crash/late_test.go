@@ -18,14 +18,17 @@ func TestAWriteThatLandsLateUndoesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		late, after string // bodies; "" is a deletion
-		kill        bool
+		kill        bool   // the daemon, instead of cutting the connection
+		overtaken   bool   // the newer state is asked for before the call ends
 	}{
-		{"an older state, its answer lost", `{"n":"older"}`, `{"n":"newer"}`, false},
-		{"an older state, its daemon killed", `{"n":"older"}`, `{"n":"newer"}`, true},
-		{"a deletion, its answer lost", "", `{"n":"again"}`, false},
-		{"a deletion, its daemon killed", "", `{"n":"again"}`, true},
-		{"a state before its deletion, its answer lost", `{"n":"older"}`, "", false},
-		{"a state before its deletion, its daemon killed", `{"n":"older"}`, "", true},
+		{"an older state, its answer lost", `{"n":"older"}`, `{"n":"newer"}`, false, false},
+		{"an older state, its daemon killed", `{"n":"older"}`, `{"n":"newer"}`, true, false},
+		{"a deletion, its answer lost", "", `{"n":"again"}`, false, false},
+		{"a deletion, its daemon killed", "", `{"n":"again"}`, true, false},
+		{"a state before its deletion, its answer lost", `{"n":"older"}`, "", false, false},
+		{"a state before its deletion, its daemon killed", `{"n":"older"}`, "", true, false},
+		{"an older state that was replaced, its daemon killed", `{"n":"older"}`, `{"n":"newer"}`, true, true},
+		{"a deletion that was taken back, its daemon killed", "", `{"n":"again"}`, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := newTarget(t, 1)
@@ -42,13 +45,18 @@ func TestAWriteThatLandsLateUndoesNothing(t *testing.T) {
 			case <-d.ended:
 				t.Fatal(d.err)
 			}
+			if c.overtaken {
+				ask(t, d, target, c.after)
+			}
 			if c.kill {
 				target.alive(0)
 				d.kill()
 				d = s.open()
 			}
-			retold(t, d, c.late)
-			ask(t, d, target, c.after)
+			if !c.overtaken {
+				retold(t, d, c.late)
+				ask(t, d, target, c.after)
+			}
 			converge(t, d, target)
 			must(t, d.terminate())
 		})
