@@ -84,6 +84,9 @@ func (s *Store) open() (err error) {
 	if err := errors.Join(syncDir(s.opts.Dir), syncDir(filepath.Dir(s.opts.Dir))); err != nil {
 		return err
 	}
+	if err := setAside(s.dataDir(), s.asideDir()); err != nil {
+		return err
+	}
 	if err := s.openDB(false); err != nil {
 		return err
 	}
@@ -206,7 +209,7 @@ func (s *Store) recover(doc formatDoc, noMark error) error {
 	}
 	lost := noMark != nil || claimed > found.reached
 	if lost && !s.opts.AcceptLoss {
-		return lossError(found.reached, claimed)
+		return s.lossError(found.reached, claimed)
 	}
 	if err := s.applyJournal(whole); err != nil {
 		return err
@@ -216,7 +219,7 @@ func (s *Store) recover(doc formatDoc, noMark error) error {
 		if doc, err = s.acceptLoss(doc, found.reached, base); err != nil {
 			return err
 		}
-	} else if err := writeFormat(s.db, doc); err != nil {
+	} else if err := errors.Join(writeFormat(s.db, doc), os.RemoveAll(s.asideDir())); err != nil {
 		return err
 	}
 	s.info.Epoch, s.info.Lossy, s.info.Directory = doc.Epoch, doc.Lossy, s.opts.Dir
@@ -225,6 +228,16 @@ func (s *Store) recover(doc formatDoc, noMark error) error {
 		return err
 	}
 	return errors.Join(s.journal.cut(base, false), s.mark.commit(base))
+}
+
+// lossError says where a part of what is missing may be, too.
+func (s *Store) lossError(reached, claimed uint64) error {
+	err := lossError(reached, claimed)
+	if there, _ := exists(s.asideDir()); there {
+		err = fmt.Errorf("%w. Tables that %s does not name, and which may hold some of it, are kept in %s",
+			err, filepath.Join(s.dataDir(), badger.ManifestFilename), s.asideDir())
+	}
+	return err
 }
 
 func lossError(reached, claimed uint64) error {

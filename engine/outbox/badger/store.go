@@ -33,6 +33,7 @@ import (
 const (
 	dataName    = "data"
 	journalName = "journal"
+	asideName   = "aside" // see setAside
 )
 
 // claimStep is how many revisions are claimed at once.
@@ -85,6 +86,8 @@ func Opener(opts Options) func(outbox.Observer) (outbox.Store, error) {
 func (s *Store) dataDir() string { return filepath.Join(s.opts.Dir, dataName) }
 
 func (s *Store) journalDir() string { return filepath.Join(s.opts.Dir, journalName) }
+
+func (s *Store) asideDir() string { return filepath.Join(s.opts.Dir, asideName) }
 
 // Update implements outbox.Store.
 func (s *Store) Update(key record.Key, decide outbox.Decide) outbox.Ticket {

@@ -5,29 +5,89 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
+	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/table"
 	"github.com/dgraph-io/badger/v4/y"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 )
 
-// verifyTables looks at the end of every table in dir. Badger trusts it, and
-// dies in a goroutine of its own where it is cut off.
+// listedTables returns the paths of the tables in dir that Badger's MANIFEST
+// names. There are others after a kill: those that were not finished yet, and
+// those that others had replaced.
+func listedTables(dir string) (map[string]bool, error) {
+	path := filepath.Join(dir, badger.ManifestFilename)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, _, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w; restore a copy", outbox.ErrDamaged, path, err)
+	}
+	paths := make(map[string]bool, len(m.Tables))
+	for id := range m.Tables {
+		paths[table.NewFilename(id, dir)] = true
+	}
+	return paths, nil
+}
+
+// setAside moves the tables in dir that are not listed to another directory of
+// the same file system. Badger removes them as it opens, and where the MANIFEST
+// lost its end they hold what is lost with it. What is aside already stays as
+// it is.
+func setAside(dir, aside string) error {
+	listed, err := listedTables(dir)
+	if err != nil {
+		return err
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		path := filepath.Join(dir, e.Name())
+		if filepath.Ext(path) != ".sst" || listed[path] {
+			continue
+		}
+		if err := os.MkdirAll(aside, 0o700); err != nil {
+			return err
+		}
+		to := filepath.Join(aside, e.Name())
+		there, err := exists(to)
+		if err == nil && !there {
+			err = os.Rename(path, to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyTables looks at the end of every listed table in dir. Badger trusts it,
+// and dies in a goroutine of its own where it is cut off.
 //
 //	… index, length of the index, checksum of the index, length of the checksum
 //
 // Lengths have 4 bytes, big endian. The blocks before them Badger verifies as
 // it opens the table.
 func verifyTables(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	listed, err := listedTables(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
+	for path := range listed {
 		if err := verifyTable(path); err != nil {
 			return fmt.Errorf("%w: table %s: %w; restore a copy", outbox.ErrDamaged, path, err)
 		}
