@@ -31,8 +31,11 @@ const (
 )
 
 // quietYields is how many yields in a row must bring nothing new before an
-// entry returns while calls are live. One is not enough: now and then the
-// scheduler takes the entry, out of turn, before a goroutine that can run.
+// entry returns while some call waits for something other than I/O. One is not
+// enough: now and then the scheduler takes the entry, out of turn, before a
+// goroutine that can run. Where all calls wait for I/O, one is: what was passed
+// over runs at the next entry, which is sure to come, and yields are a quarter of
+// what a delivery costs.
 const quietYields = 2
 
 // maxIdleWorkers bounds the goroutines kept for later calls. A kept one saves
@@ -123,7 +126,7 @@ func (in *instance) settle() int32 {
 		before := in.moves.Load()
 		runtime.Gosched()
 		want := in.want()
-		if want == wantNothing {
+		if want != wantPoll {
 			return want
 		}
 		if in.moves.Load() != before {

@@ -299,6 +299,9 @@ func (q *Queue) commitNext() bool {
 	took := time.Since(start)
 
 	failed := q.settle(b, halves, took, err)
+	if err == nil {
+		q.remember(changes)
+	}
 	if o := q.opts.Observer; o != nil {
 		o.CommitDone(b.updates, halves, took, err)
 		if err == nil {
@@ -333,6 +336,27 @@ func (q *Queue) settle(b *batch, halves int, took time.Duration, err error) []*b
 		b.failed = true
 	}
 	return failed
+}
+
+// remember keeps what is freshly desired for the delivery that follows, unless
+// somebody is at its stripe just now or has changed it again.
+func (q *Queue) remember(changes []*Change) {
+	for _, c := range changes {
+		if c.Desired != Set {
+			continue
+		}
+		s := q.stripe(c.Key)
+		if !s.TryLock() {
+			continue
+		}
+		q.mu.Lock()
+		_, newer := q.waiting.changes[c.Key]
+		q.mu.Unlock()
+		if !newer {
+			s.keep(c.Key, c.Record)
+		}
+		s.Unlock()
+	}
 }
 
 func (b *batch) sorted() (changes []*Change, halves int) {

@@ -7,10 +7,10 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 )
 
-// stripe serializes the updates of the keys that share it, and remembers what it
-// has just read: who delivers a resource reads its record, and soon after updates
-// it. Every change of a key goes through its stripe, so that what is remembered is
-// the committed state until then.
+// stripe serializes the updates of the keys that share it, and remembers what was
+// just written and read: a delivery reads what a Put has written, and soon after
+// updates it. Every change of a key goes through its stripe, so that what is
+// remembered is the committed state until then.
 type stripe struct {
 	sync.Mutex
 	read  map[record.Key]outbox.Record
@@ -26,6 +26,7 @@ func (s *stripe) keep(key record.Key, rec outbox.Record) {
 	if size > maxStripeBytes/4 {
 		return
 	}
+	s.drop(key)
 	if s.read == nil || s.bytes+size > maxStripeBytes {
 		s.read, s.bytes = map[record.Key]outbox.Record{}, 0
 	}
