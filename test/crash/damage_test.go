@@ -43,7 +43,7 @@ func TestDamagedFilesAreNeverTakenForEmptyOnes(t *testing.T) {
 func (x *damaged) payload(t *testing.T) {
 	const key = "k/062" // put before the shutdown, large enough for the value log, and never since
 	must(t, copyTree(x.whole, x.store))
-	body := []byte(x.promises[key].newest.body)
+	body := []byte(x.promises[key].body)
 	paths, err := filepath.Glob(filepath.Join(x.store, "data", "*.vlog"))
 	must(t, err)
 	damaged := false
@@ -128,7 +128,7 @@ func flip(f *os.File, written int64, rng *rand.Rand) error {
 type damaged struct {
 	*site
 	whole    string // what the store was
-	promises map[string]promise
+	promises map[string]state
 	objects  map[string]string // of the target
 }
 
@@ -167,7 +167,7 @@ func (x *damaged) missing(t *testing.T, d *daemon) (lost []string) {
 	t.Helper()
 	for key, p := range x.promises {
 		r, err := d.Get(t.Context(), web(key), client.GetOptions{Payload: true})
-		switch why := x.target.books.broken(p, state{generation: r.Generation, body: string(r.Payload)}); {
+		switch why := x.target.books.broken(key, p, state{generation: r.Generation, body: string(r.Payload)}); {
 		case err == nil && why == "":
 		case err == nil:
 			t.Errorf("%s: lost without a word: %s", key, why)

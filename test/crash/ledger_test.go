@@ -26,7 +26,7 @@ type ledger struct {
 type account struct {
 	base     state             // what was there when somebody looked last
 	answered map[uint64]string // since then, by generation
-	asked    map[string]int    // bodies that were asked for since then and not refused
+	open     map[string]int    // bodies that were asked for since then, without any answer
 	lines    []line
 }
 
@@ -50,7 +50,7 @@ func newLedger(t *testing.T) *ledger {
 func (l *ledger) account(key string) *account {
 	a := l.keys[key]
 	if a == nil {
-		a = &account{base: state{gone: true}, answered: map[uint64]string{}, asked: map[string]int{}}
+		a = &account{base: state{gone: true}, answered: map[uint64]string{}, open: map[string]int{}}
 		l.keys[key] = a
 	}
 	return a
@@ -110,7 +110,7 @@ type asking struct {
 func (l *ledger) ask(key, body string) *asking {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.account(key).asked[body]++
+	l.account(key).open[body]++
 	l.write(key, "asked for "+orDeletion(body))
 	return &asking{l: l, key: key, body: body, floor: l.newest}
 }
@@ -129,6 +129,7 @@ func (q *asking) granted(generation uint64) {
 	a := q.l.account(q.key)
 	was, twice := a.answered[generation]
 	a.answered[generation] = q.body
+	a.open[q.body]--
 	q.l.newest = max(q.l.newest, generation)
 	q.l.write(q.key, fmt.Sprintf("answered %s: generation %d", orDeletion(q.body), generation))
 	q.l.mu.Unlock()
@@ -145,53 +146,56 @@ func (q *asking) unanswered(err error) {
 	q.l.note(q.key, "no answer to %s: %v", orDeletion(q.body), err)
 }
 
-// refused notes that the daemon said no: the change must not be stored.
-func (q *asking) refused(err error) {
+// refused notes that nothing is stored of the change, and why.
+func (q *asking) refused(why any) {
 	q.l.mu.Lock()
 	defer q.l.mu.Unlock()
-	q.l.account(q.key).asked[q.body]--
-	q.l.write(q.key, fmt.Sprintf("%s was refused: %v", orDeletion(q.body), err))
+	q.l.account(q.key).open[q.body]--
+	q.l.write(q.key, fmt.Sprintf("%s changed nothing: %v", orDeletion(q.body), why))
 }
 
-// promise is what may be stored of a key at some moment.
-type promise struct {
-	newest state          // of the changes that were answered
-	asked  map[string]int // what may have replaced it
-}
-
-// promises returns those of this moment.
-func (l *ledger) promises() map[string]promise {
+// promises returns, of this moment and by key, the newest state that was
+// answered: it, or a newer one, is to be found from now on.
+func (l *ledger) promises() map[string]state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := map[string]promise{}
+	out := map[string]state{}
 	for key, a := range l.keys {
-		p := promise{newest: a.base, asked: a.asked}
+		newest := a.base
 		for generation, body := range a.answered {
-			if generation > p.newest.generation {
-				p.newest = state{generation: generation, body: body}
+			if generation > newest.generation {
+				newest = state{generation: generation, body: body}
 			}
 		}
-		out[key] = p
+		out[key] = newest
 	}
 	return out
 }
 
-// broken says how stored breaks p, or nothing (P1). asked is read under the
-// ledger's lock, since clients may go on asking.
-func (l *ledger) broken(p promise, stored state) string {
+// broken says how what is stored of key breaks the promise of newest, or nothing (P1).
+func (l *ledger) broken(key string, newest, stored state) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := p.newest
+	a, n := l.account(key), newest
+	deleted := n.gone || n.body == "" || a.open[""] > 0
+	for generation, body := range a.answered {
+		deleted = deleted || generation > n.generation && body == ""
+	}
+	body, known := a.answered[stored.generation]
 	switch {
-	case stored.gone && (n.gone || n.body == "" || p.asked[""] > 0):
+	case stored.gone && deleted:
 		return ""
 	case stored.gone:
 		return fmt.Sprintf("nothing is stored, though generation %d, %s, was answered", n.generation, short(n.body))
 	case stored.generation < n.generation:
 		return fmt.Sprintf("generation %d, %s, is stored, though %d, %s, was answered", stored.generation, orDeletion(stored.body), n.generation, orDeletion(n.body))
-	case stored.generation == n.generation && stored.body != n.body:
-		return fmt.Sprintf("generation %d is stored as %s, and was %s", n.generation, orDeletion(stored.body), orDeletion(n.body))
-	case stored.generation > n.generation && p.asked[stored.body] == 0:
+	case stored.generation == n.generation && !n.gone:
+		body, known = n.body, true
+	}
+	if known && stored.body != body {
+		return fmt.Sprintf("generation %d is stored as %s, and was answered as %s", stored.generation, orDeletion(stored.body), orDeletion(body))
+	}
+	if !known && a.open[stored.body] <= 0 {
 		return fmt.Sprintf("generation %d is stored as %s, which nobody asked for since", stored.generation, orDeletion(stored.body))
 	}
 	return ""
@@ -210,14 +214,14 @@ func (l *ledger) settle(stored map[string]state) {
 	for key, p := range promises {
 		s, ok := stored[key]
 		if !ok {
-			s = state{generation: p.newest.generation, gone: true}
+			s = state{generation: p.generation, gone: true}
 		}
-		if why := l.broken(p, s); why != "" {
+		if why := l.broken(key, p, s); why != "" {
 			l.failf(key, "P1: %s", why)
 		}
 		l.mu.Lock()
 		a := l.account(key)
-		a.base, a.answered, a.asked = s, map[uint64]string{}, map[string]int{}
+		a.base, a.answered, a.open = s, map[uint64]string{}, map[string]int{}
 		l.newest = max(l.newest, s.generation)
 		l.mu.Unlock()
 	}

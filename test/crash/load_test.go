@@ -147,6 +147,8 @@ func (c *worker) answer(q *asking, res api.PutResult, err error) error {
 	}
 	if res.Changed {
 		q.granted(res.Generation)
+	} else {
+		q.refused("it was so already")
 	}
 	c.note(q.key)
 	return nil

@@ -115,7 +115,7 @@ func freeze(t *testing.T, d *daemon) {
 }
 
 // kept opens a store, and holds it against promises (P1).
-func kept(t *testing.T, store string, promises map[string]promise, books *ledger) {
+func kept(t *testing.T, store string, promises map[string]state, books *ledger) {
 	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{Store: badger.Opener(badger.Options{Dir: store, ReserveBytes: -1})})
 	if err != nil {
@@ -124,7 +124,7 @@ func kept(t *testing.T, store string, promises map[string]promise, books *ledger
 	}
 	defer func() { must(t, e.Close(context.Background())) }()
 	for key, p := range promises {
-		s := state{generation: p.newest.generation, gone: true}
+		s := state{generation: p.generation, gone: true}
 		r, err := e.Get(t.Context(), web(key))
 		switch {
 		case err == nil:
@@ -133,7 +133,7 @@ func kept(t *testing.T, store string, promises map[string]promise, books *ledger
 			books.failf(key, "P1: after a power cut: %v", err)
 			continue
 		}
-		if why := books.broken(p, s); why != "" {
+		if why := books.broken(key, p, s); why != "" {
 			books.failf(key, "P1: after a power cut: %s", why)
 		}
 	}
