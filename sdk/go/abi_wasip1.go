@@ -2,13 +2,19 @@
 
 package pawl
 
-import "unsafe"
+import (
+	"runtime/debug"
+	"unsafe"
+)
 
 // registered is the instance behind the exports: a wasm module is one instance
 // by nature.
 var registered *instance
 
 func register(m Manifest, a Adapter) {
+	// Memory of a guest never shrinks, and of thousands of parked calls most is
+	// alive: collect early. Of a small heap collections are cheap anyway.
+	debug.SetGCPercent(50)
 	if registered != nil {
 		panic("pawl: Register was called twice; a plugin has one adapter")
 	}
