@@ -99,6 +99,9 @@ func (s *Store) Compact(ctx context.Context) error {
 // writes out; compaction then counts what it drops; and the rewrite goes by
 // these counts.
 func (s *Store) compact(ctx context.Context, ratio float64) error {
+	if err := s.space.floor(); err != nil {
+		return err
+	}
 	s.compactions.Add(1)
 	if err := s.handOver(); err != nil {
 		return err
@@ -145,8 +148,8 @@ func (s *Store) rewriteOne(ratio float64) error {
 }
 
 // reopen closes Badger and opens it again, which writes the memory table out.
-// Where that fails, reads fail, and commits go on until the overlay is full;
-// the next apply tries again.
+// Where that fails, whatever needs Badger fails with errDown, while updates of
+// what the overlay holds go on; applyLoop tries again.
 func (s *Store) reopen() error {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
@@ -159,26 +162,37 @@ func (s *Store) reopen() error {
 	return errors.Join(s.closeAndOpen(true), s.closeAndOpen(false))
 }
 
-// closeAndOpen leaves db nil where it fails. The caller holds dbMu.
+// closeAndOpen leaves Badger open where it is known before that it could not
+// be opened again, and db nil where it fails. The caller holds dbMu.
 func (s *Store) closeAndOpen(compactOnClose bool) error {
 	if s.ended {
 		return outbox.ErrClosed
 	}
-	var err error
-	if s.db != nil {
-		err = s.db.Close()
-		s.db = nil
+	if err := s.space.floor(); err != nil {
+		return err
 	}
-	return errors.Join(err, s.openDB(compactOnClose))
+	err := s.closeDB()
+	if s.db != nil {
+		return err
+	}
+	err = errors.Join(err, s.openDB(compactOnClose))
+	if s.db == nil {
+		s.down = err
+		signal(s.overlay.some) // applyLoop is to try again
+	}
+	return err
 }
 
 // revive opens Badger after a reopen that failed.
 func (s *Store) revive() error {
-	if s.withDB(func(*badger.DB) error { return nil }) == nil {
-		return nil
+	if err := s.withDB(func(*badger.DB) error { return nil }); !errors.Is(err, errDown) {
+		return err
 	}
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
+	if s.db != nil {
+		return nil
+	}
 	return s.closeAndOpen(false)
 }
 

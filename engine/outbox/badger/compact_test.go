@@ -1,9 +1,12 @@
 package badger
 
 import (
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 )
@@ -140,31 +143,46 @@ func TestTheCollectorBoundsTheValueLog(t *testing.T) {
 	}
 }
 
-// A reopen that failed is tried again, and nothing is lost meanwhile.
+// A reopen that failed is tried again by itself, also where nothing waits for
+// Badger. Meanwhile the store says that it can't be read, not that it is closed.
 func TestAFailedReopenIsTriedAgain(t *testing.T) {
-	s := mustOpen(t, testOptions(t, t.TempDir()))
+	opts := filled(t)
+	fault := errors.New("too many open files")
+	var broken atomic.Bool
+	opened := make(chan bool, 1)
+	opts.hooks.open = func() error {
+		if broken.Load() {
+			return fault
+		}
+		select {
+		case opened <- true:
+		default:
+		}
+		return nil
+	}
+	s := mustOpen(t, opts)
 	defer s.Close()
-	put := func(n uint64) {
-		t.Helper()
-		if err := putNumber(s, keyOf(1), n).Wait(t.Context()); err != nil {
-			t.Fatal(err)
+	<-opened
+	broken.Store(true)
+	if err := s.Compact(t.Context()); !errors.Is(err, fault) {
+		t.Fatalf("compact = %v, want its cause", err)
+	}
+	_, getErr := s.Get(keyOf(1))
+	for what, err := range map[string]error{"get": getErr, "put": putNumber(s, keyOf(2), 7).Wait(t.Context())} {
+		if !errors.Is(err, errDown) || errors.Is(err, outbox.ErrClosed) || !strings.Contains(err.Error(), fault.Error()) {
+			t.Errorf("%s = %v, want errDown and its cause", what, err)
 		}
 	}
-	put(1)
-	if err := s.apply(); err != nil {
-		t.Fatal(err)
+	broken.Store(false)
+	select {
+	case <-opened: // after a second or so; readers wait until it is done
+	case <-time.After(time.Minute):
+		t.Fatal("it is not tried again")
 	}
-	s.dbMu.Lock()
-	if err := s.db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.db = nil
-	s.dbMu.Unlock()
-	if err := s.revive(); err != nil {
-		t.Fatal(err)
-	}
-	put(2)
 	if rec, err := s.Get(keyOf(1)); err != nil || number(rec.Desired.Payload) != 2 {
 		t.Errorf("key 1 is at %d, %v; want 2", number(rec.Desired.Payload), err)
+	}
+	if err := putNumber(s, keyOf(2), 7).Wait(t.Context()); err != nil {
+		t.Errorf("put: %v", err)
 	}
 }

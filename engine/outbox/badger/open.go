@@ -51,9 +51,7 @@ func (s *Store) giveUp() error {
 	if s.journal != nil {
 		errs = append(errs, s.journal.close())
 	}
-	if s.db != nil {
-		errs = append(errs, s.db.Close())
-	}
+	errs = append(errs, s.closeDB())
 	if s.mark != nil {
 		errs = append(errs, s.mark.file.Close())
 	}
@@ -137,6 +135,11 @@ func (s *Store) openDB(compactOnClose bool) error {
 	}
 	if err := s.space.floor(); err != nil {
 		return err
+	}
+	if h := s.opts.hooks.open; h != nil {
+		if err := h(); err != nil {
+			return err
+		}
 	}
 	db, err := badger.OpenManaged(badgerOptions(s.dataDir(), s.log).WithCompactL0OnClose(compactOnClose))
 	if err != nil {

@@ -116,7 +116,8 @@ func (o *overlay) take() *layer {
 	return o.applying
 }
 
-// done ends an apply. After an error the layer is kept, and taken again.
+// done ends an apply. After an error the layer, if there was one, is kept, and
+// taken again.
 func (o *overlay) done(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,20 +165,22 @@ func (s *Store) applyLoop() {
 }
 
 // apply writes what the overlay holds at this moment to Badger and cuts the
-// journal behind it.
+// journal behind it. Before, it opens Badger where a reopen failed.
 func (s *Store) apply() error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
+	if err := s.revive(); err != nil {
+		s.overlay.done(err)
+		return err
+	}
 	for {
 		l := s.overlay.take()
 		if l == nil {
+			s.overlay.done(nil)
 			return nil
 		}
 		retried := s.overlay.failed()
 		err := s.space.floor()
-		if err == nil {
-			err = s.revive()
-		}
 		if err == nil {
 			err = s.writeLayer(l)
 		}

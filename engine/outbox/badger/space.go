@@ -71,6 +71,16 @@ func (s *space) floor() error {
 	return nil
 }
 
+// closing refuses to close Badger where its memory tables would not fit.
+func (s *space) closing() error {
+	needed := min(s.reserve/2, 3*memTableBytes)
+	if free := s.measure(); s.reserve >= 0 && free >= 0 && free < needed {
+		return fmt.Errorf("%w: %d MiB are free in %s, too little to close Badger, which keeps its files until the process ends; "+
+			"nothing is lost: free some space and start again", outbox.ErrNoSpace, free>>20, s.dir)
+	}
+	return nil
+}
+
 // isRefusing measures again, so that figures are right when no Put comes.
 func (s *space) isRefusing() bool {
 	if s.reserve < 0 {

@@ -2,9 +2,11 @@ package badger
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +64,94 @@ func TestASmallFileSystem(t *testing.T) {
 	}
 	if err := putNumber(s, keyOf(1), 7).Wait(t.Context()); err != nil {
 		t.Errorf("put after space was freed: %v", err)
+	}
+}
+
+// On a nearly full disk what would write to Badger is refused, and what is there
+// can be read still.
+func TestANearlyFullDiskTakesNothingAway(t *testing.T) {
+	opts := testOptions(t, t.TempDir())
+	opts.ReserveBytes = 512 << 20
+	var free atomic.Int64
+	free.Store(1 << 40)
+	opts.hooks.free = func(string) (int64, error) { return free.Load(), nil }
+	s := mustOpen(t, opts)
+	defer s.Close()
+	if err := putNumber(s, keyOf(1), 7).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.apply(); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(200 << 20) // enough to close Badger
+	for what, err := range map[string]error{
+		"set a document": s.SetMeta("a", []byte("b")),
+		"compact":        s.Compact(t.Context()),
+		"reopen":         s.reopen(),
+	} {
+		if !errors.Is(err, outbox.ErrNoSpace) {
+			t.Errorf("%s = %v, want ErrNoSpace", what, err)
+		}
+	}
+	if rec, err := s.Get(keyOf(1)); err != nil || number(rec.Desired.Payload) != 7 {
+		t.Errorf("key 1 is at %d, %v", number(rec.Desired.Payload), err)
+	}
+	free.Store(1 << 40)
+	if err := errors.Join(s.SetMeta("a", []byte("b")), s.Compact(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without a byte left nothing dies either, closing included.
+func TestAFullFileSystemKillsNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
+		t.Skipf("a tmpfs can't be mounted here: %v", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	opts := testOptions(t, filepath.Join(dir, "store"))
+	opts.ReserveBytes = 64 << 20
+	s := mustOpen(t, opts)
+	ledger := map[int]uint64{}
+	for i := range 300 {
+		if err := putNumber(s, keyOf(i), uint64(i+1)).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ledger[i] = uint64(i + 1)
+	}
+	if err := s.apply(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, filepath.Join(dir, "filler"))
+	for i := range 200 {
+		if err := s.SetMeta(fmt.Sprint("document ", i%4), make([]byte, 100)); !errors.Is(err, outbox.ErrNoSpace) {
+			t.Fatalf("set a document = %v, want ErrNoSpace", err)
+		}
+	}
+	if err := putNumber(s, keyOf(1), 2).Wait(t.Context()); !errors.Is(err, outbox.ErrNoSpace) {
+		t.Errorf("put = %v, want ErrNoSpace", err)
+	}
+	if err := s.Close(); !errors.Is(err, outbox.ErrNoSpace) {
+		t.Errorf("close = %v, want ErrNoSpace", err)
+	}
+	checkLedger(t, copyDir(t, opts.Dir), ledger)
+}
+
+// fill writes to path until not a byte is left.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{1 << 20, 4096, 1} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
 	}
 }
 

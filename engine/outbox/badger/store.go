@@ -54,6 +54,7 @@ type Store struct {
 
 	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
 	db      *badger.DB   // nil after Close, and after a reopen that failed
+	down    error        // why that failed
 	ended   bool         // closed for good
 	applyMu sync.Mutex   // one writer to Badger at a time; taken before dbMu
 
@@ -181,12 +182,19 @@ func (s *Store) view(fn func(*badger.Txn) error) (err error) {
 	return err
 }
 
+// errDown is what all fail with that needs Badger, after a reopen that failed.
+// The cause is not wrapped: it says nothing of what was asked for.
+var errDown = errors.New("the store can't be read at the moment")
+
 // withDB runs fn while Badger is not reopened. fn must not call it again.
 func (s *Store) withDB(fn func(*badger.DB) error) error {
 	s.dbMu.RLock()
 	defer s.dbMu.RUnlock()
-	if s.db == nil {
+	switch {
+	case s.ended:
 		return outbox.ErrClosed
+	case s.db == nil:
+		return fmt.Errorf("%w: Badger did not open again: %v; it is tried every second", errDown, s.down)
 	}
 	return fn(s.db)
 }
@@ -272,15 +280,30 @@ func (s *Store) shutDown(last uint64) error {
 	err := errors.Join(s.handOver(), s.journal.close())
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
-	if s.db != nil {
-		err = errors.Join(err, s.db.Close())
+	s.ended = true
+	err = errors.Join(err, s.closeDB(), s.mark.close(last, s.committed.Load()))
+	if s.db == nil {
+		err = errors.Join(err, unlock(s.lock)) // else it ends with the process
 	}
-	err = errors.Join(err, s.mark.close(last, s.committed.Load()), unlock(s.lock))
-	s.db, s.ended = nil, true
 	if err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}
 	return nil
+}
+
+// closeDB closes Badger where it is open. Closing writes the memory table out,
+// which on a full disk kills the process: there Badger is left as it is. The
+// caller holds dbMu, or is alone.
+func (s *Store) closeDB() error {
+	if s.db == nil {
+		return nil
+	}
+	if err := s.space.closing(); err != nil {
+		return err
+	}
+	err := s.db.Close()
+	s.db = nil
+	return err
 }
 
 // Meta implements outbox.Store.
@@ -311,7 +334,10 @@ func (s *Store) SetMeta(name string, value []byte) error {
 	}
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
-	err := s.withDB(func(db *badger.DB) error { return setDoc(db, append([]byte(docUser), name...), value) })
+	err := s.space.floor()
+	if err == nil {
+		err = s.withDB(func(db *badger.DB) error { return setDoc(db, append([]byte(docUser), name...), value) })
+	}
 	if err != nil {
 		return fmt.Errorf("write document %q: %w", name, err)
 	}
