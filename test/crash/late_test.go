@@ -31,6 +31,7 @@ func TestAWriteThatLandsLateUndoesNothing(t *testing.T) {
 		{"a deletion that was taken back, its daemon killed", "", `{"n":"again"}`, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it is mostly waiting
 			target := newTarget(t, 1)
 			defer target.books.histories()
 			s := newSite(t, folder(t), target)
