@@ -121,12 +121,13 @@ func (s *Store) Commit(changes []*queue.Change) error {
 	}
 	last := changes[len(changes)-1].Revision
 	s.written.Add(uint64(n))
-	s.committed.Store(last)
 	if err := s.mark.commit(last); err != nil {
 		// The group is durable. What is missed is the proof, should it get lost.
 		s.log.Warn("the high-water mark could not be written", "error", err)
 	}
 	s.overlay.add(keys, entries)
+	// Whoever lists after a look at the revision is to see all up to it.
+	s.committed.Store(last)
 	return nil
 }
 
