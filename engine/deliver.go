@@ -177,6 +177,9 @@ func (e *Engine) settle(w *delivery) {
 	if core.Answered() {
 		e.sched.SetUnsure(w.key, false)
 	}
+	if pause, whole := core.RetryAfter(); whole {
+		e.sched.PauseSink(w.key.Sink, now.Add(pause))
+	}
 	e.mu.Unlock()
 
 	var s reconcile.Settlement
@@ -193,15 +196,10 @@ func (e *Engine) settle(w *delivery) {
 		e.abort(w, err)
 		return
 	}
-	if s.PauseSink > 0 {
-		e.mu.Lock()
-		e.sched.PauseSink(w.key.Sink, now.Add(s.PauseSink))
-		e.mu.Unlock()
-	}
 	e.land(w, func() {
 		delete(e.lost, w.key)
 		if s.Change.Empty() && !w.flight.overtaken {
-			e.sched.Set(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
+			e.sched.Settle(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
 		}
 	})
 	e.report(w, &s, verdict)

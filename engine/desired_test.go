@@ -417,3 +417,62 @@ func TestPutIsRefusedWhileTheDiskIsFullAndDeliveriesGoOn(t *testing.T) {
 		b.put("b", `1`)
 	})
 }
+
+func TestR67_ASinkThatWasAwayAtALossIsHeldWhenItReturns(t *testing.T) {
+	other := newTarget()
+	inBubble(t, func(o *engine.Options) {
+		o.Sinks = append(o.Sinks, engine.SinkOptions{Name: "away", Sink: other})
+	}, func(b *bench) {
+		if _, err := b.Put(b.t.Context(), engine.Put{Key: record.Key{Sink: "away", Name: "a"}, Payload: []byte(`1`)}); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		if err := b.Close(b.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all := b.opts.Sinks
+		b.disk.SetEpoch("after-restore", true)
+		b.opts.Sinks = all[:1]
+		b.open()
+		if s := b.Sinks(); s[1].Suspended { // web has no resource, so there is nothing to hold
+			t.Errorf("an empty sink is held: %+v", s)
+		}
+		b.opts.Sinks = all
+		b.reopen()
+		if s := b.Sinks()[0]; s.Name != "away" || s.SuspendReason != record.ReasonRestored {
+			t.Errorf("the sink that was away is %+v", s)
+		}
+		if err := b.ResumeSink(b.t.Context(), "away"); err != nil {
+			t.Fatal(err)
+		}
+		b.reopen()
+		if s := b.Sinks()[0]; s.Suspended {
+			t.Error("a confirmed sink is held again")
+		}
+	})
+}
+
+func TestP8_ADamagedRecordIsListedAndCanBeForgotten(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		for _, name := range []string{"a", "b", "c"} {
+			b.put(name, `1`)
+		}
+		b.settle()
+		b.reopen()
+		b.disk.Damage(web("b"))
+		page, err := b.List(b.t.Context(), engine.ListOptions{})
+		if err != nil || len(page.Items) != 3 {
+			t.Fatalf("%d items listed, %v", len(page.Items), err)
+		}
+		if st := page.Items[1].Status; st.Reason != record.ReasonDamaged || page.Items[2].Status.Phase != record.AckedPhase {
+			t.Errorf("the damaged one is %s, its neighbour %s", st.Reason, page.Items[2].Status.Phase)
+		}
+		if err := b.Forget(b.t.Context(), web("b")); err != nil {
+			t.Errorf("forget: %v", err)
+		}
+		b.want("b", "gone")
+		b.put("b", `2`)
+		b.settle()
+		b.want("b", "Acked")
+	})
+}

@@ -120,9 +120,6 @@ func (e *Engine) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := e.holdRestored(info); err != nil {
-		return err
-	}
 	ended, err := e.store.Meta(runningMark)
 	if err != nil {
 		return fmt.Errorf("read whether the last run ended in peace: %w", err)
@@ -139,6 +136,10 @@ func (e *Engine) setUp(ctx context.Context) error {
 func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	now := time.Now()
 	looks := map[string]int{}
+	unconfirmed := func(key record.Key) bool {
+		t := e.targets[key.Sink]
+		return info.Lossy && (t == nil || t.unconfirmed(info))
+	}
 	oldest := map[string]outbox.Head{} // by sink, of those whose age the store did not tell
 	err := e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
 		e.mu.Lock()
@@ -156,7 +157,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 			}
 		}
 		e.sched.Set(h.Key, p)
-		if h.Generation != 0 && !h.Gone && (info.Lossy || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
+		if h.Generation != 0 && !h.Gone && (unconfirmed(h.Key) || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
 			e.sched.SetUnsure(h.Key, true)
 		}
 		if h.Status.Acked != nil {
@@ -167,10 +168,11 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	if err == nil {
 		err = ctx.Err() // a plan that lacks some would forget them
 	}
-	if err == nil {
-		e.tellAges(oldest)
+	if err != nil {
+		return err
 	}
-	return err
+	e.tellAges(oldest)
+	return e.releaseEmpty(info)
 }
 
 // tellAges reads since when the oldest waiting resource of each sink has waited,

@@ -344,3 +344,23 @@ func TestR57_ABatchIsHalvedUntilItsItemsAnswer(t *testing.T) {
 		}
 	})
 }
+
+func TestR42_ThePauseBeginsBeforeTheOutcomeIsStored(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.put("b", `1`)
+		b.settle()
+		var release func()
+		b.target.script(func(op string, r *sink.Request) *sink.Result {
+			if r.Key.Name == "a" {
+				release = b.disk.HoldCommits()
+			}
+			return &sink.Result{Status: sink.Retry, RetryAfter: time.Minute, RetryAfterTarget: true}
+		})
+		b.put("a", `1`)
+		b.settle()
+		if s := b.Sinks()[0]; s.PausedUntil.IsZero() {
+			t.Error("calls go on to a target that asked for a pause, until its answer is stored")
+		}
+		release()
+	})
+}

@@ -83,7 +83,8 @@ func (e *Engine) operate(ctx context.Context, op string, key record.Key, do func
 var errInFlight = errors.New("a call is in flight")
 
 // Forget drops a resource without a word to its target: a deletion that can't be
-// finished, a resource of a sink that is gone. It waits for a call in flight.
+// finished, a resource of a sink that is gone, one whose stored record is damaged.
+// It waits for a call in flight.
 func (e *Engine) Forget(ctx context.Context, key record.Key) error {
 	for {
 		err := e.operate(ctx, "forget", key, func(cur outbox.Record, _ time.Time) (outbox.Change, error) {
@@ -95,6 +96,9 @@ func (e *Engine) Forget(ctx context.Context, key record.Key) error {
 			}
 			return outbox.Change{Remove: true}, nil
 		})
+		if errors.Is(err, outbox.ErrDamaged) {
+			return e.discard(ctx, key, err)
+		}
 		if !errors.Is(err, errInFlight) {
 			return err
 		}
@@ -106,6 +110,19 @@ func (e *Engine) Forget(ctx context.Context, key record.Key) error {
 			}
 		}
 	}
+}
+
+// discard forgets a resource whose record is damaged, where the store can.
+func (e *Engine) discard(ctx context.Context, key record.Key, damage error) error {
+	d, ok := e.store.(outbox.Discarder)
+	if !ok {
+		return damage
+	}
+	if err := d.Discard(key).Wait(ctx); err != nil {
+		return fail("forget", key, err, "")
+	}
+	e.log.Warn("operator", "op", "forget", "sink", key.Sink, "key", key.Name, "damage", damage)
+	return nil
 }
 
 // landing returns what is closed when the delivery of key that is under way

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -134,8 +135,12 @@ func (e *Engine) List(ctx context.Context, o ListOptions) (Page, error) {
 	}
 	for _, key := range keys {
 		rec, err := e.store.Get(key)
+		if errors.Is(err, outbox.ErrDamaged) {
+			page.Items = append(page.Items, damaged(key, err)) // the others are as good as ever
+			continue
+		}
 		if err != nil {
-			return Page{}, fail("list", key, err, "the store is damaged there; run `pawl store check` while the daemon is stopped")
+			return Page{}, fail("list", key, err, "")
 		}
 		if !rec.Desired.Exists() {
 			continue // removed since
@@ -146,6 +151,14 @@ func (e *Engine) List(ctx context.Context, o ListOptions) (Page, error) {
 		page.Items = append(page.Items, e.view(key, rec))
 	}
 	return page, nil
+}
+
+// damaged stands in a list for a resource whose record can't be read.
+func damaged(key record.Key, err error) Resource {
+	return Resource{Key: key, Status: record.Status{
+		Phase: record.Failed, Reason: record.ReasonDamaged,
+		Message: err.Error() + "; forget it, then put it again",
+	}}
 }
 
 // A page token is the last key of the page before, unreadable so that nobody

@@ -30,6 +30,9 @@ type target struct {
 // sinkHold is the durable part of a sink's state: the document "sink/NAME".
 type sinkHold struct {
 	Suspended record.Reason `json:"suspended,omitempty"` // why; empty: it is not
+	// Epoch is the store's life that this was written in. Of an earlier one than a
+	// restored store's, an operator has yet to confirm the sink (R67).
+	Epoch string `json:"epoch,omitempty"`
 }
 
 func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
@@ -46,6 +49,9 @@ func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
 	e.targets[o.Name] = t
 	e.sched.ConfigureSink(o.Name, o.limits())
 	e.sched.SuspendSink(o.Name, t.suspended() != record.ReasonNone)
+	if t.unconfirmed(info) && t.hold.Suspended != record.ReasonRestored {
+		return e.setHold(t, record.ReasonRestored)
+	}
 	return nil
 }
 
@@ -92,7 +98,7 @@ func (t *target) note(res sink.Result, now time.Time) {
 func (e *Engine) setHold(t *target, reason record.Reason) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := sinkHold{Suspended: reason}
+	h := sinkHold{Suspended: reason, Epoch: e.store.Info().Epoch}
 	raw, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -107,23 +113,34 @@ func (e *Engine) setHold(t *target, reason record.Reason) error {
 	return nil
 }
 
-// holdRestored suspends every sink of a store that was restored, or that lost
-// data, until an operator confirms (R67).
-func (e *Engine) holdRestored(info outbox.Info) error {
+// unconfirmed reports whether the store was restored, or lost data, and no operator
+// has let the sink go on since (R67).
+func (t *target) unconfirmed(info outbox.Info) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return info.Lossy && (t.hold.Epoch != info.Epoch || t.hold.Suspended == record.ReasonRestored)
+}
+
+// releaseEmpty lets those sinks of a restored store go on that have no resource in
+// it: there is nothing old to protect their targets from.
+func (e *Engine) releaseEmpty(info outbox.Info) error {
 	if !info.Lossy {
 		return nil
 	}
-	const name = "restored"
-	seen, err := e.store.Meta(name)
-	if err != nil || string(seen) == info.Epoch {
-		return err
+	filled := map[string]bool{}
+	e.mu.Lock()
+	for _, s := range e.sched.Sinks() {
+		filled[s.Name] = s.Entries > 0
 	}
-	for _, t := range e.targets {
-		if err := e.setHold(t, record.ReasonRestored); err != nil {
-			return err
+	e.mu.Unlock()
+	for name, t := range e.targets {
+		if t.unconfirmed(info) && !filled[name] {
+			if err := e.setHold(t, record.ReasonNone); err != nil {
+				return err
+			}
 		}
 	}
-	return e.store.SetMeta(name, []byte(info.Epoch))
+	return nil
 }
 
 // target finds a configured sink.

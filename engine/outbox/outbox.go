@@ -158,6 +158,12 @@ type Store interface {
 	Close() error
 }
 
+// Discarder is a Store that can remove a record that it can't read.
+type Discarder interface {
+	// Discard queues the removal of key's record, whatever it holds.
+	Discard(key record.Key) Ticket
+}
+
 // Ticket is the promise of a commit.
 type Ticket struct {
 	// Revision is the change's own; 0 when nothing changed. After it was

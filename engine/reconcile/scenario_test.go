@@ -339,11 +339,12 @@ func (w *world) settle(args []string) {
 		}
 	}
 	s := w.delivery.Settle(w.rec, v)
+	pause, whole := w.delivery.RetryAfter()
 	w.delivery = nil
 	w.apply(s.Change)
 	w.sayf("outcome %s", s.Outcome)
-	if s.PauseSink > 0 {
-		w.sayf("the sink pauses for %s", s.PauseSink)
+	if whole {
+		w.sayf("the sink pauses for %s", pause)
 	}
 	if s.Fighting {
 		w.sayf("fighting")

@@ -25,8 +25,6 @@ type Verdict struct {
 type Settlement struct {
 	Change  outbox.Change
 	Outcome Outcome
-	// PauseSink, where positive, is for how long the target asked to be left alone (R42).
-	PauseSink time.Duration
 	// Fighting: somebody else keeps changing what is corrected (R38).
 	Fighting bool
 	// AckedAfter is how long the work had waited when it was acknowledged; 0:
@@ -42,9 +40,6 @@ func (d *Delivery) Settle(cur outbox.Record, v Verdict) Settlement {
 	s := Settlement{Outcome: d.outcome}
 	if v.Contender != "" && d.ackedNow != nil {
 		s.Outcome = Contended
-	}
-	if pause, target := d.retryAfter(); target {
-		s.PauseSink = pause
 	}
 	if !cur.Desired.Exists() {
 		return s
@@ -63,9 +58,9 @@ func (d *Delivery) Settle(cur outbox.Record, v Verdict) Settlement {
 	return s
 }
 
-// retryAfter is the pause that the target asked for, within bounds, and whether
-// it speaks for the whole target.
-func (d *Delivery) retryAfter() (pause time.Duration, target bool) {
+// RetryAfter is the pause that the target asked for, within bounds, and whether
+// it speaks for the whole target (R42).
+func (d *Delivery) RetryAfter() (pause time.Duration, target bool) {
 	if d.reply.RetryAfter <= 0 || d.reply.Status == sink.OK {
 		return 0, false
 	}
@@ -343,7 +338,7 @@ func (b *books) converging() {
 
 // paused leaves the target alone for as long as it asked (R42).
 func (b *books) paused() {
-	pause, _ := b.d.retryAfter()
+	pause, _ := b.d.RetryAfter()
 	b.st.FailedAt = b.v.Now
 	b.wait(record.Pending, record.ReasonPaused, b.d.reply.Message, pause)
 }

@@ -187,6 +187,7 @@ const (
 	ReasonSettling      Reason = "Settling"      // an unanswered request may still land; looked at again after its deadline
 	ReasonTargetChanged Reason = "TargetChanged" // R13
 	ReasonRestored      Reason = "Restored"      // R67
+	ReasonDamaged       Reason = "Damaged"       // the stored record can't be read
 	ReasonSource        Reason = "Source"        // suspended by the source's flag
 	ReasonOperator      Reason = "Operator"
 	ReasonSink          Reason = "Sink" // suspended with its whole sink

@@ -32,7 +32,6 @@ func (s *Server) sinkRoutes(a huma.API) {
 				if err := o.do(ctx, in.Sink); err != nil {
 					return nil, s.problem(ctx, err)
 				}
-				s.log.Info("an operator's order", "order", o.verb, "sink", in.Sink)
 				return nil, nil
 			})
 	}

@@ -200,7 +200,6 @@ func (s *Server) operatorRoutes(a huma.API) {
 				if err := o.do(ctx, in.key()); err != nil {
 					return nil, s.problem(ctx, err)
 				}
-				s.log.Info("an operator's order", "order", o.verb, "sink", in.Sink, "key", in.Key)
 				return nil, nil
 			})
 	}

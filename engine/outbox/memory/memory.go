@@ -89,6 +89,9 @@ func (s *Store) Update(key record.Key, decide outbox.Decide) outbox.Ticket {
 	return s.queue.Update(key, decide)
 }
 
+// Discard implements outbox.Discarder.
+func (s *Store) Discard(key record.Key) outbox.Ticket { return s.queue.Discard(key) }
+
 // Get implements outbox.Store.
 func (s *Store) Get(key record.Key) (outbox.Record, error) {
 	if s.closed() {
