@@ -14,6 +14,8 @@ import (
 // All numbers are little endian.
 //
 //	magic    4 bytes  frameMagic
+//	nonce    8 bytes  that of the segment: payloads stand raw in the body, and
+//	                  one that looks like a frame must not be taken for one
 //	length   4 bytes  of the body
 //	checksum 4 bytes  CRC-32C of the header from count on, and the body
 //	count    4 bytes  changes in the body
@@ -23,8 +25,8 @@ import (
 //	                  this frame was written
 //	body     changes, by revision
 const (
-	frameMagic  = 0x314d5746 // "FWM1"
-	frameHeader = 40
+	frameMagic  = "FWM1"
+	frameHeader = 48
 	// maxFrameBytes is where a frame ends and the group goes on in another.
 	maxFrameBytes = 4 << 20
 )
@@ -44,6 +46,12 @@ const (
 
 var errFrame = errors.New("no whole frame")
 
+// nonce is drawn for each segment. Whoever puts payloads can't know it.
+type nonce [8]byte
+
+// start is what every frame of the segment starts with.
+func (n nonce) start() []byte { return append([]byte(frameMagic), n[:]...) }
+
 type frame struct {
 	prev, last, durable uint64
 	count               uint32
@@ -52,34 +60,34 @@ type frame struct {
 
 // finish fills in the header of the frame whose body stands in b behind room
 // for it.
-func (f *frame) finish(b []byte) {
-	binary.LittleEndian.PutUint32(b, frameMagic)
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameHeader))
-	binary.LittleEndian.PutUint32(b[12:], f.count)
-	binary.LittleEndian.PutUint64(b[16:], f.prev)
-	binary.LittleEndian.PutUint64(b[24:], f.last)
-	binary.LittleEndian.PutUint64(b[32:], f.durable)
-	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+func (f *frame) finish(b []byte, n nonce) {
+	copy(b, n.start())
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-frameHeader))
+	binary.LittleEndian.PutUint32(b[20:], f.count)
+	binary.LittleEndian.PutUint64(b[24:], f.prev)
+	binary.LittleEndian.PutUint64(b[32:], f.last)
+	binary.LittleEndian.PutUint64(b[40:], f.durable)
+	binary.LittleEndian.PutUint32(b[16:], crc32.Checksum(b[20:], castagnoli))
 }
 
 // parseFrame reads the frame that b starts with; its body is part of b.
-func parseFrame(b []byte) (f frame, size int, err error) {
-	if len(b) < frameHeader || binary.LittleEndian.Uint32(b) != frameMagic {
+func parseFrame(b []byte, n nonce) (f frame, size int, err error) {
+	if len(b) < frameHeader || !bytes.HasPrefix(b, n.start()) {
 		return f, 0, errFrame
 	}
-	length := uint64(binary.LittleEndian.Uint32(b[4:]))
+	length := uint64(binary.LittleEndian.Uint32(b[12:]))
 	if length > uint64(len(b)-frameHeader) {
 		return f, 0, errFrame
 	}
 	size = frameHeader + int(length)
-	if crc32.Checksum(b[12:size], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+	if crc32.Checksum(b[20:size], castagnoli) != binary.LittleEndian.Uint32(b[16:]) {
 		return f, 0, errFrame
 	}
 	f = frame{
-		count:   binary.LittleEndian.Uint32(b[12:]),
-		prev:    binary.LittleEndian.Uint64(b[16:]),
-		last:    binary.LittleEndian.Uint64(b[24:]),
-		durable: binary.LittleEndian.Uint64(b[32:]),
+		count:   binary.LittleEndian.Uint32(b[20:]),
+		prev:    binary.LittleEndian.Uint64(b[24:]),
+		last:    binary.LittleEndian.Uint64(b[32:]),
+		durable: binary.LittleEndian.Uint64(b[40:]),
 		body:    b[frameHeader:size],
 	}
 	return f, size, nil
@@ -87,15 +95,15 @@ func parseFrame(b []byte) (f frame, size int, err error) {
 
 // nextFrame returns the offset of the first whole frame at or after from, or
 // -1.
-func nextFrame(b []byte, from int) int {
-	magic := binary.LittleEndian.AppendUint32(nil, frameMagic)
+func nextFrame(b []byte, from int, n nonce) int {
+	start := n.start()
 	for from < len(b) {
-		i := bytes.Index(b[from:], magic)
+		i := bytes.Index(b[from:], start)
 		if i < 0 {
 			return -1
 		}
 		from += i
-		if _, _, err := parseFrame(b[from:]); err == nil {
+		if _, _, err := parseFrame(b[from:], n); err == nil {
 			return from
 		}
 		from++

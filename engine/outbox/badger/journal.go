@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,11 +26,12 @@ import (
 //
 //	magic    8 bytes  segmentMagic
 //	base     8 bytes  last revision before this segment; durable
-//	checksum 4 bytes  CRC-32C of the 16 bytes before
+//	nonce    8 bytes  random; in every frame
+//	checksum 4 bytes  CRC-32C of the 24 bytes before
 //	         4 bytes  zero
 const (
 	segmentMagic  = "PAWLJRN1"
-	segmentHeader = 24
+	segmentHeader = 32
 	segmentSuffix = ".log"
 	// maxSegmentBytes is where the next segment starts.
 	maxSegmentBytes = 32 << 20
@@ -46,6 +48,7 @@ type journal struct {
 
 	mu       sync.Mutex // guards the rest; the writer holds it while it writes
 	file     *os.File
+	nonce    nonce // of the current segment
 	number   uint64
 	size     int64
 	prev     uint64 // last revision written
@@ -79,7 +82,10 @@ func (j *journal) rotate() error {
 	if err != nil {
 		return fmt.Errorf("start a journal: %w", err)
 	}
+	var n nonce
+	rand.Read(n[:]) // never fails
 	head := binary.LittleEndian.AppendUint64([]byte(segmentMagic), j.durable)
+	head = append(head, n[:]...)
 	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(head, castagnoli))
 	head = binary.LittleEndian.AppendUint32(head, 0)
 	_, err = f.Write(head)
@@ -92,7 +98,7 @@ func (j *journal) rotate() error {
 		err = j.file.Close()
 	}
 	j.number++
-	j.file, j.size = f, segmentHeader
+	j.file, j.size, j.nonce = f, segmentHeader, n
 	j.total += segmentHeader
 	return err
 }
@@ -132,7 +138,7 @@ func (j *journal) write(keys []record.Key, entries []*entry) error {
 			continue
 		}
 		f := frame{prev: j.prev, last: e.revision, durable: j.durable, count: count}
-		f.finish(b)
+		f.finish(b, j.nonce)
 		n, err := j.file.WriteAt(b, j.size)
 		j.size += int64(n)
 		j.total += int64(n)

@@ -205,6 +205,10 @@ func TestReplayTellsLossFromATornEnd(t *testing.T) {
 		{"a flipped bit at the end", func(t *testing.T, path string, ends []int64) { flip(t, path, ends[3]-1) }, []uint64{1, 2, 3}, 3, false},
 		{"a cut within the last frame", func(t *testing.T, path string, ends []int64) { cutFile(t, path, ends[3]-5) }, []uint64{1, 2, 3}, 3, false},
 		{"a damaged header", func(t *testing.T, path string, _ []int64) { flip(t, path, 9) }, []uint64{1, 2, 3, 4}, 4, false},
+		{"a damaged header, and the frame behind it", func(t *testing.T, path string, ends []int64) {
+			flip(t, path, 9)
+			flip(t, path, ends[0]-1)
+		}, nil, 0, false}, // of a store, the mark knows better
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, path, ends := build(t)
@@ -212,6 +216,36 @@ func TestReplayTellsLossFromATornEnd(t *testing.T) {
 			got, r := revisions(t, dir, 0)
 			if !slices.Equal(got, test.want) || r.reached != test.reached || (r.claimed > r.reached) != test.lost {
 				t.Errorf("got %v, reached %d, claimed %d", got, r.reached, r.claimed)
+			}
+		})
+	}
+}
+
+// A payload stands in its frame as it came. One that holds a frame, of a group
+// that was cut off, is no frame.
+func TestAPayloadIsNoFrame(t *testing.T) {
+	forged, header := group(1<<40, 1<<40, 10)
+	b := header[0].appendTo(make([]byte, frameHeader), forged[0])
+	inner := frame{last: 1 << 40, count: 1}
+	inner.finish(b, nonce{}) // whoever puts it does not know the segment's
+	for name, cut := range map[string]int64{"the end is cut off": 4096, "whole": 0} {
+		t.Run(name, func(t *testing.T) {
+			j := testJournal(t)
+			appendGroup(t, j, 1, 1)
+			keys, entries := group(2, 2, 0)
+			c := &queue.Change{Key: keys[0], Revision: 2, Desired: queue.Set}
+			c.Record.Desired = record.Desired{Generation: 2, Payload: append(b, make([]byte, 20000)...)}
+			entries[0] = newEntry(c)
+			if _, err := j.append(keys, entries); err != nil {
+				t.Fatal(err)
+			}
+			cutFile(t, j.file.Name(), j.size-cut)
+			want := []uint64{1, 2}
+			if cut > 0 {
+				want = want[:1]
+			}
+			if got, r := revisions(t, j.dir, 0); !slices.Equal(got, want) || r.newest != want[len(want)-1] {
+				t.Errorf("got %v, want %v; newest %d", got, want, r.newest)
 			}
 		})
 	}
@@ -267,8 +301,8 @@ func FuzzReplay(f *testing.F) {
 	keys, entries := group(1, 3, 20)
 	b := append(make([]byte, frameHeader), entries[0].appendTo(nil, keys[0])...)
 	fr := frame{last: 1, count: 1}
-	fr.finish(b)
-	f.Add(append(make([]byte, segmentHeader), b...))
+	fr.finish(b, nonce{1})
+	f.Add(append(make([]byte, segmentHeader), b...)) // its header is damaged
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "00000001.log"), b, 0o600); err != nil {

@@ -47,21 +47,22 @@ func (r *replayed) segment(path string, fn func(*frame) error) error {
 	defer func() {
 		r.segments = append(r.segments, segment{path: path, last: r.newest, size: int64(len(b))})
 	}()
-	offset := segmentHeader
-	if base, ok := parseSegment(b); ok {
+	base, n, ok := parseSegment(b)
+	if ok {
 		r.claimed = max(r.claimed, base)
 	} else {
-		// Frames can stand behind a header that is damaged, but not behind one
-		// that was never written.
-		if len(bytes.Trim(b, "\x00")) > 0 {
+		if len(bytes.Trim(b, "\x00")) > 0 { // else it was never written
 			r.problem(path, 0, "the header is damaged")
 		}
-		offset = 0
+		if n, ok = firstNonce(b); !ok {
+			return nil
+		}
 	}
+	offset := segmentHeader
 	for offset < len(b) {
-		f, size, err := parseFrame(b[offset:])
+		f, size, err := parseFrame(b[offset:], n)
 		if err != nil {
-			next := nextFrame(b, offset)
+			next := nextFrame(b, offset, n)
 			if next < 0 {
 				return nil
 			}
@@ -91,10 +92,24 @@ func (r *replayed) problem(path string, offset int, what string) {
 	r.problems = append(r.problems, fmt.Sprintf("%s at byte %d: %s", filepath.Base(path), offset, what))
 }
 
-func parseSegment(b []byte) (base uint64, ok bool) {
+func parseSegment(b []byte) (base uint64, n nonce, ok bool) {
+	const sum = segmentHeader - 8
 	if len(b) < segmentHeader || string(b[:8]) != segmentMagic ||
-		crc32.Checksum(b[:16], castagnoli) != binary.LittleEndian.Uint32(b[16:]) {
-		return 0, false
+		crc32.Checksum(b[:sum], castagnoli) != binary.LittleEndian.Uint32(b[sum:]) {
+		return 0, n, false
 	}
-	return binary.LittleEndian.Uint64(b[8:]), true
+	copy(n[:], b[16:])
+	return binary.LittleEndian.Uint64(b[8:]), n, true
+}
+
+// firstNonce is for a segment whose header is damaged: its first frame has the
+// nonce as well, and it is known where that stands.
+func firstNonce(b []byte) (n nonce, ok bool) {
+	if len(b) < segmentHeader+frameHeader {
+		return n, false
+	}
+	b = b[segmentHeader:]
+	copy(n[:], b[len(frameMagic):])
+	_, _, err := parseFrame(b, n)
+	return n, err == nil
 }
