@@ -159,7 +159,7 @@ func (a *adapter) Delete(ctx context.Context, r *pawl.Request) error {
 func (a *adapter) send(ctx context.Context, r *pawl.Request, op *operation, body []byte, condition *pawl.Header) (*pawl.HTTPResponse, string, error) {
 	path, err := op.path.render(r)
 	if err == nil {
-		err = checkPath(path)
+		err = op.path.checkPath(path)
 	}
 	if err != nil {
 		return nil, "", err

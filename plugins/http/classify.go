@@ -40,13 +40,19 @@ func (cfg *config) classify(method string, resp *pawl.HTTPResponse, createOnly b
 	return e
 }
 
-// describe says which status came, with the beginning of what the target said of it.
+// describe says which status came, and where the sink's config allows it the
+// beginning of what the target said of it: targets repeat values of the payload
+// there, and messages are logged and kept.
 func (cfg *config) describe(method string, resp *pawl.HTTPResponse) string {
 	m := "the target answered " + strconv.Itoa(resp.Status) + " to " + method
-	if cfg.excerpts && resp.Status >= 400 {
-		if e := excerpt(resp.Body); e != "" {
-			m += ": " + e
-		}
+	if resp.Status < 400 || len(resp.Body) == 0 {
+		return m
+	}
+	if !cfg.excerpts {
+		return m + "; set error_excerpts: true to see what the target said"
+	}
+	if e := excerpt(resp.Body); e != "" {
+		m += ": " + e
 	}
 	return m
 }

@@ -31,7 +31,7 @@ type config struct {
 	conditional       bool
 	idempotencyHeader string // "": none
 	maxResponseBytes  int
-	excerpts          bool
+	excerpts          bool // messages show what the target said, payload values perhaps
 	idempotent        bool // two equal Applies are harmless
 
 	observe, apply, delete operation
@@ -69,7 +69,6 @@ func readConfig(c pawl.Config) (*config, error) {
 		compare:           compareOwned,
 		idempotencyHeader: "Idempotency-Key",
 		maxResponseBytes:  1 << 20,
-		excerpts:          true,
 	}
 	upstream, confirm, conditional := "", "apply", "auto"
 	root.String("upstream", &upstream)
@@ -194,13 +193,20 @@ func (cfg *config) check(root *conf.Object) {
 			root.Fail("apply.body", "compare \""+cfg.compare+"\" compares the body, and there is none; compare \"exists\" does without")
 		}
 	}
-	identity := cfg.observe.path
-	if identity == nil {
-		identity = cfg.apply.path
+	cfg.object = cfg.identity()
+}
+
+// identity is the path that tells objects apart, where two keys may lead to one;
+// else nil. Webhooks have no objects: all that share an address are told of there.
+func (cfg *config) identity() *template {
+	path := cfg.observe.path
+	if path == nil {
+		path = cfg.apply.path
 	}
-	if identity != nil && !identity.injective {
-		cfg.object = identity
+	if cfg.compare == compareNone || path == nil || path.injective {
+		return nil
 	}
+	return path
 }
 
 func readHeaders(o *conf.Object) (hs []headerTemplate) {

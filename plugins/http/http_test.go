@@ -435,10 +435,17 @@ func TestRequestsAreWhatTheConfigSays(t *testing.T) {
 
 func TestKeysThatServersWouldMisreadAreRejectedUnsent(t *testing.T) {
 	s := sinkOf(t, newStore(), path+`}`)
-	for _, key := range []string{"..", "a/../b", ".", "a//b", "/a", "a/.."} {
+	for _, key := range []string{"..", "a/../b", ".", "a//b", "/a", "a/..", "a/", "/"} {
 		if got := s.Apply(desired(key, "{}")); got.Status != pawl.StatusRejected || len(s.Sent()) != 0 {
 			t.Errorf("key %q: %v %q", key, got.Status, got.Message)
 		}
+	}
+	closed := sinkOf(t, newStore(), `{"path":"/things/{key}/?v=1"}`)
+	if got := closed.Apply(desired("a", "{}")); got.Status != pawl.StatusOK {
+		t.Errorf("a template that ends in a slash: %v %q", got.Status, got.Message)
+	}
+	if got := closed.Apply(desired("a/", "{}")); got.Status != pawl.StatusRejected {
+		t.Errorf("a key that ends in a slash before the template's own: %v %q", got.Status, got.Message)
 	}
 	if got := sinkOf(t, newStore(), `{"path":"/{0}/{2}"}`).Apply(desired("a/b", "{}")); got.Status != pawl.StatusRejected {
 		t.Errorf("too few segments: %v", got.Status)
@@ -466,19 +473,33 @@ func TestMoreFieldsThanCanBeKeptAreRejected(t *testing.T) {
 
 func TestErrorsShowABoundedExcerpt(t *testing.T) {
 	body := "bad\x00\x1b[31m\r\n\tfield  \xff" + strings.Repeat("é", 300)
-	s := sinkOf(t, answer(422, body), path+`}`)
+	s := sinkOf(t, answer(422, body), path+`,"error_excerpts":true}`)
 	got := s.Apply(desired("a", "{}")).Message
 	_, shown, _ := strings.Cut(got, ": ")
 	if !strings.HasPrefix(shown, "bad [31m field é") || len(shown) > maxExcerptBytes || !strings.HasSuffix(shown, "…") {
 		t.Errorf("%q shows %d bytes", got, len(shown))
 	}
-	quiet := sinkOf(t, answer(422, body), path+`,"error_excerpts":false}`)
-	if got := quiet.Apply(desired("a", "{}")).Message; got != "the target answered 422 to PUT" {
-		t.Errorf("without excerpts: %q", got)
-	}
 	big := sinkOf(t, answer(200, `{"a":"`+strings.Repeat("x", 100)+`"}`), path+`,"max_response_bytes":100}`)
 	if got := big.Observe(desired("a", "{}")); got.Status != pawl.StatusRetry || !strings.Contains(got.Message, "max_response_bytes") {
 		t.Errorf("a large answer: %v %q", got.Status, got.Message)
+	}
+}
+
+// The promise is that messages never hold payload values, and targets repeat them.
+func TestWithoutBeingAskedNothingOfTheTargetsAnswerIsShown(t *testing.T) {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(422)
+		io.Copy(w, r.Body)
+	})
+	for _, more := range []string{"", `,"error_excerpts":false`} {
+		s := sinkOf(t, echo, path+more+`}`)
+		const want = "the target answered 422 to PUT; set error_excerpts: true to see what the target said"
+		if got := s.Apply(desired("a", `{"password":"s3cret"}`)).Message; got != want {
+			t.Errorf("with %q the message is %q", more, got)
+		}
+		if got := s.Delete(desired("a", "")).Message; got != "the target answered 422 to DELETE" {
+			t.Errorf("an answer without content: %q", got)
+		}
 	}
 }
 
@@ -496,5 +517,17 @@ func TestTwoKeysOfOneObjectReportIt(t *testing.T) {
 	a, b := s.Apply(desired("x/a", "{}")), s.Observe(desired("y/a", "{}"))
 	if a.Object != "/things/a" || a.Object != b.Object {
 		t.Errorf("objects %q and %q", a.Object, b.Object)
+	}
+}
+
+// Webhooks of many resources go to one address, and none of them owns it.
+func TestResourcesThatShareAWebhookDoNotContend(t *testing.T) {
+	for _, hook := range []string{"/hooks/pawl", "/hooks/{0}", "/hooks/{key}"} {
+		s := sinkOf(t, answer(200, ""), `{"compare":"none","path":"`+hook+`","delete":{"method":"POST"}}`)
+		for _, key := range []string{"team/a", "team/b"} {
+			if got := s.Apply(desired(key, "{}")); got.Status != pawl.StatusOK || got.Object != "" {
+				t.Errorf("%s, key %s: %v, object %q; a webhook has no object", hook, key, got.Status, got.Object)
+			}
+		}
 	}
 }

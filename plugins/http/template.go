@@ -16,6 +16,9 @@ type template struct {
 	quote     func(b []byte, value string, slashes bool) []byte
 	keyed     bool // something of the key is in it
 	injective bool // two keys never give the same text
+	// closed: of a path, it ends in a slash by itself, so that one at its end is
+	// not the key's.
+	closed bool
 }
 
 // part is a literal or a placeholder.
@@ -57,7 +60,8 @@ func compilePath(s string) (*template, error) {
 			return nil, errors.New("the character at byte " + strconv.Itoa(i) + " can't be in a path; write it percent-encoded")
 		}
 	}
-	t := &template{quote: percentEncode}
+	path, _, _ := strings.Cut(s, "?")
+	t := &template{quote: percentEncode, closed: strings.HasSuffix(path, "/")}
 	return t, t.compile(s)
 }
 
@@ -261,15 +265,16 @@ func percentEncode(b []byte, s string, slashes bool) []byte {
 }
 
 // checkPath refuses what a server would read as another path than the one that
-// was written: empty segments and dot segments.
-func checkPath(p string) error {
+// was written: dot segments and empty segments, the last one too unless the
+// template itself ends in a slash.
+func (t *template) checkPath(p string) error {
 	path, _, _ := strings.Cut(p, "?")
-	for rest := path[1:]; rest != ""; {
-		segment, after, more := strings.Cut(rest, "/")
-		if segment == "." || segment == ".." || segment == "" && more {
+	for rest, more := path[1:], true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		if segment == "." || segment == ".." || segment == "" && (more || !t.closed) {
 			return pawl.Rejected("the key makes a path with an empty or a dot segment, which servers take for another path")
 		}
-		rest = after
 	}
 	return nil
 }
