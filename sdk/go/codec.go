@@ -91,6 +91,8 @@ func decodeRequest(d *decoder, r *Request) {
 			r.Force = d.bool()
 		case 12:
 			r.TimeoutMillis = uint32(d.uint())
+		case 15:
+			r.UID = d.string()
 		default:
 			d.skip()
 		}

@@ -71,6 +71,9 @@ type Request struct {
 	Mode           Mode
 	Force          bool   // the operator asked to take over conflicting fields
 	TimeoutMillis  uint32 // what was left of the call's deadline when it started
+	// UID, of Delete: delete the object of this uid only, else answer Conflict.
+	// It may be another one than Acked.UID. Empty: no precondition.
+	UID string
 }
 
 // Acked is what the target last confirmed of a resource.

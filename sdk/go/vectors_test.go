@@ -151,7 +151,7 @@ func requestFields(r *Request) fields {
 	f.put("attempted", at)
 	f.put("conflict_policy", []string{"", "SOURCE_WINS", "TARGET_WINS", "REPORT_ONLY"}[r.ConflictPolicy])
 	f.put("mode", []string{"", "CREATE_ONLY"}[r.Mode])
-	return f.put("force", r.Force).put("timeout_ms", r.TimeoutMillis)
+	return f.put("force", r.Force).put("timeout_ms", r.TimeoutMillis).put("uid", r.UID)
 }
 
 func headerFields(hs []Header) (out []any) {

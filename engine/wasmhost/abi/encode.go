@@ -32,7 +32,7 @@ func AppendRequest(b []byte, r *sink.Request, timeoutMS uint32) []byte {
 	b = appendBytes(b, 4, r.Payload)
 	b = appendHash(b, 5, &r.Hash)
 	b = appendString(b, 6, r.IdempotencyKey)
-	if a := ackedOf(r); a != nil {
+	if a := r.Acked; a != nil {
 		b = appendHead(b, 7, sizeAcked(a))
 		b = appendAcked(b, a)
 	}
@@ -45,7 +45,8 @@ func AppendRequest(b []byte, r *sink.Request, timeoutMS uint32) []byte {
 	}
 	b = appendUint(b, 9, conflictNumber(r.Conflict))
 	b = appendBool(b, 11, r.Force)
-	return appendUint(b, 12, uint64(timeoutMS))
+	b = appendUint(b, 12, uint64(timeoutMS))
+	return appendString(b, 15, r.UID)
 }
 
 // AppendBatchRequest appends a BatchRequest with the items rs to b.
@@ -68,20 +69,6 @@ func AppendHTTPResponse(b []byte, r *upstream.Response, f *upstream.Failure) []b
 	b = appendFields(b, 2, r.Header)
 	b = appendBytes(b, 3, r.Body)
 	return appendFields(b, 4, r.Trailer)
-}
-
-// ackedOf is the Acked that the adapter is told. The UID in it is, of a delete
-// with a precondition, that of the very object that may be deleted.
-func ackedOf(r *sink.Request) *record.Acked {
-	if r.UID == "" || r.Acked != nil && r.Acked.UID == r.UID {
-		return r.Acked
-	}
-	var a record.Acked
-	if r.Acked != nil {
-		a = *r.Acked
-	}
-	a.UID = r.UID
-	return &a
 }
 
 func appendAcked(b []byte, a *record.Acked) []byte {
@@ -109,13 +96,14 @@ func sizeAttempt(a *record.Attempt) int {
 func sizeRequest(r *sink.Request, timeoutMS uint32) int {
 	n := sizeBytes(1, len(r.Key.Sink)) + sizeBytes(2, len(r.Key.Name)) + sizeUint(3, r.Generation) +
 		sizeBytes(4, len(r.Payload)) + sizeHash(5, &r.Hash) + sizeBytes(6, len(r.IdempotencyKey))
-	if a := ackedOf(r); a != nil {
+	if a := r.Acked; a != nil {
 		n += sizeMessage(7, sizeAcked(a))
 	}
 	for i := range r.Attempted {
 		n += sizeMessage(8, sizeAttempt(&r.Attempted[i]))
 	}
-	return n + sizeUint(9, conflictNumber(r.Conflict)) + sizeBool(11, r.Force) + sizeUint(12, uint64(timeoutMS))
+	return n + sizeUint(9, conflictNumber(r.Conflict)) + sizeBool(11, r.Force) + sizeUint(12, uint64(timeoutMS)) +
+		sizeBytes(15, len(r.UID))
 }
 
 func conflictNumber(p record.ConflictPolicy) uint64 {

@@ -284,7 +284,7 @@ func requestOf(f fields) (r *sink.Request, ok bool) {
 	r = &sink.Request{
 		Key: record.Key{Sink: f.string("sink"), Name: f.string("key")}, Generation: f.uint64("generation"),
 		Payload: f.bytes("payload"), IdempotencyKey: f.string("idempotency_key"),
-		Conflict: policies[f.string("conflict_policy")], Force: force,
+		Conflict: policies[f.string("conflict_policy")], Force: force, UID: f.string("uid"),
 	}
 	r.Hash, ok = f.hash()
 	if a, there := f["acked"].(map[string]any); there {
@@ -302,23 +302,10 @@ func requestOf(f fields) (r *sink.Request, ok bool) {
 	return r, ok && f["mode"] == nil && f["lock"] == nil && f["mark"] == nil
 }
 
-func TestADeleteCarriesItsPreconditionWhereTheAdapterLooksForIt(t *testing.T) {
-	acked := &record.Acked{UID: "old", Ref: "/r"}
-	with := abi.AppendRequest(nil, &sink.Request{Acked: acked, UID: "seen"}, 0)
-	want := abi.AppendRequest(nil, &sink.Request{Acked: &record.Acked{UID: "seen", Ref: "/r"}}, 0)
-	if !bytes.Equal(with, want) || acked.UID != "old" {
-		t.Errorf("got %x, want %x", with, want)
-	}
-	never := abi.AppendRequest(nil, &sink.Request{UID: "seen"}, 0)
-	if want := abi.AppendRequest(nil, &sink.Request{Acked: &record.Acked{UID: "seen"}}, 0); !bytes.Equal(never, want) {
-		t.Errorf("got %x, want %x", never, want)
-	}
-}
-
 func TestABatchOfFullRequestsHasTheRightLengths(t *testing.T) {
 	r := &sink.Request{
 		Key: record.Key{Sink: "s", Name: "k"}, Generation: 1 << 40, Payload: make([]byte, 300), Hash: record.Hash{1},
-		IdempotencyKey: "i", Conflict: record.ReportOnly, Force: true, UID: "u",
+		IdempotencyKey: "i", Conflict: record.ReportOnly, Force: true, UID: "v",
 		Acked: &record.Acked{Generation: 7, Hash: record.Hash{2}, Ref: "r", AsFound: "f", UID: "u", Cursor: "c",
 			Adapter: make([]byte, 200), Payload: []byte{}, At: time.Now()},
 		Attempted: []record.Attempt{{Hash: record.Hash{3}, Payload: make([]byte, 129)}, {}},

@@ -32,11 +32,14 @@ var vectors = []vector{
 			adapter_state: "\000\377" payload: "{}" has_payload: true}
 		attempted {content_hash: ` + hash32 + `}
 		attempted {content_hash: "\001" payload: "x" has_payload: true}
-		conflict_policy: REPORT_ONLY mode: CREATE_ONLY force: true timeout_ms: 4294967295`},
+		conflict_policy: REPORT_ONLY mode: CREATE_ONLY force: true timeout_ms: 4294967295 uid: "u-2"`},
 	{message: "Request", name: "acked-empty", about: "an embedded message that is there but empty differs from none", text: `key: "a" acked {}`},
 	{message: "Request", name: "attempt-empty-payload", about: "an empty payload that was kept", text: `key: "a" attempted {has_payload: true}`},
 	{message: "Request", name: "tombstone", about: "of a delete: no payload, no hash", text: `
 		sink: "web" key: "a" generation: 300 idempotency_key: "e-300-" conflict_policy: TARGET_WINS timeout_ms: 128`},
+	{message: "Request", name: "delete-uid", about: "of a delete of one object only, which is another one than that acked", text: `
+		sink: "web" key: "a" generation: 300 idempotency_key: "e-300-" acked {generation: 299 ref: "/a" uid: "u-1"}
+		conflict_policy: SOURCE_WINS timeout_ms: 128 uid: "u-2"`},
 	{message: "Request", name: "long-payload", about: "a length of two bytes", text: `key: "a" payload: "` + repeat("0123456789abcdef", 20) + `"`},
 	{message: "BatchRequest", name: "empty", about: "no items", text: ``},
 	{message: "BatchRequest", name: "two", about: "two items, the second of them empty", text: `items {key: "a" generation: 1} items {}`},
