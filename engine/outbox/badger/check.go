@@ -167,6 +167,10 @@ func eachData(f *os.File, fn func(b []byte, offset int64) error) (size int64, er
 func (r *Report) run(ctx context.Context, dir, work string, progress func(done, total int)) error {
 	var marked uint64
 	m, err := openMark(dir)
+	if errors.Is(err, outbox.ErrFormat) {
+		r.problem("%v", err)
+		return nil
+	}
 	if err != nil {
 		r.problem("the high-water mark can't be read (%v): nobody knows whether all is there; restore a copy, or start with --accept-loss", err)
 	} else {

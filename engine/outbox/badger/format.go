@@ -3,6 +3,7 @@ package badger
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -21,8 +22,10 @@ type formatDoc struct {
 	Lossy  bool   `json:"lossy,omitempty"` // see outbox.Info
 }
 
-// migration brings a store from one format to the next. It is run again when
-// the process dies within, so that it must bear that.
+// migration brings a store from one format to the next. It finds all in Badger
+// and nothing in the journal, since Open replays that first: a program reads the
+// journal, the mark and the batch documents of every format that it leads from.
+// It is run again when the process dies within, so that it must bear that.
 type migration struct {
 	from int
 	what string // for the log
@@ -64,33 +67,49 @@ func writeFormat(db *badger.DB, doc formatDoc) error {
 	return setDoc(db, []byte(docFormat), b)
 }
 
-// migrate brings the store to the current format.
-func (s *Store) migrate(doc formatDoc) (formatDoc, error) {
-	table := s.opts.hooks.migrations
+// newestFormat is where the migrations lead.
+func newestFormat(table []migration) int {
 	newest := formatNumber
 	for _, m := range table {
 		newest = max(newest, m.from+1)
 	}
-	if doc.Format > newest || doc.Format < 1 {
-		return doc, fmt.Errorf("%w: it has format %d, and this program reads up to %d; use the program that wrote it, or a newer one",
-			outbox.ErrFormat, doc.Format, newest)
+	return newest
+}
+
+func errNewer(found, newest int) error {
+	return fmt.Errorf("%w: it has format %d, and this program reads up to %d; use the program that wrote it, or a newer one",
+		outbox.ErrFormat, found, newest)
+}
+
+// check refuses a format that the migrations don't lead from.
+func (d formatDoc) check(table []migration) error {
+	newest := newestFormat(table)
+	if d.Format > newest || d.Format < 1 {
+		return errNewer(d.Format, newest)
 	}
-	for _, m := range table {
+	for n := d.Format; n < newest; n++ {
+		if !slices.ContainsFunc(table, func(m migration) bool { return m.from == n }) {
+			return fmt.Errorf("%w: nothing leads from format %d to %d; open it with an older program first",
+				outbox.ErrFormat, n, newest)
+		}
+	}
+	return nil
+}
+
+// migrate brings the store to the newest format.
+func (s *Store) migrate(doc formatDoc) error {
+	for _, m := range s.opts.hooks.migrations {
 		if m.from != doc.Format {
 			continue
 		}
 		s.log.Info("the store is brought to a newer format", "from", m.from, "to", m.from+1, "what", m.what)
 		if err := m.run(s.db); err != nil {
-			return doc, fmt.Errorf("bring the store from format %d to %d (%s): %w", m.from, m.from+1, m.what, err)
+			return fmt.Errorf("bring the store from format %d to %d (%s): %w", m.from, m.from+1, m.what, err)
 		}
 		doc.Format = m.from + 1
 		if err := writeFormat(s.db, doc); err != nil {
-			return doc, err
+			return err
 		}
 	}
-	if doc.Format < newest {
-		return doc, fmt.Errorf("%w: nothing leads from format %d to %d; open it with an older program first",
-			outbox.ErrFormat, doc.Format, newest)
-	}
-	return doc, nil
+	return nil
 }

@@ -64,15 +64,21 @@ type segment struct {
 	size int64
 }
 
-// newJournal starts a fresh segment after those that are there.
-func newJournal(dir string, base uint64, old []segment) (*journal, error) {
-	j := &journal{dir: dir, sync: fdatasync, prev: base, durable: base, segments: old}
-	for _, s := range old {
-		n, _ := segmentNumber(s.path)
-		j.number = max(j.number, n)
-		j.total += s.size
-	}
+// newJournal starts with the segment after the given one. All up to base is in
+// Badger.
+func newJournal(dir string, base, segment uint64) (*journal, error) {
+	j := &journal{dir: dir, sync: fdatasync, prev: base, durable: base, number: segment}
 	return j, j.rotate()
+}
+
+// removeSegments returns the number of the last one.
+func removeSegments(list []segment) (last uint64, err error) {
+	for _, s := range list {
+		n, _ := segmentNumber(s.path)
+		last = max(last, n)
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return last, err
 }
 
 // rotate starts the next segment. The caller holds mu, or is alone.

@@ -15,7 +15,7 @@ import (
 
 func testJournal(t *testing.T) *journal {
 	t.Helper()
-	j, err := newJournal(t.TempDir(), 0, nil)
+	j, err := newJournal(t.TempDir(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

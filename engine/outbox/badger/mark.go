@@ -20,8 +20,9 @@ import (
 //	      not fsynced, for which it may be behind after a power cut, and never
 //	      ahead
 //
-// A slot is a magic (8 bytes), a counter, the revision (8 bytes each) and a
-// CRC-32C of these (4 bytes), little endian; the rest is zero.
+// A slot is a magic (7 bytes), the format number (1 byte), a counter, the
+// revision (8 bytes each) and a CRC-32C of these (4 bytes), little endian; the
+// rest is zero.
 type mark struct {
 	mu        sync.Mutex
 	file      *os.File
@@ -36,7 +37,7 @@ type slotPair struct {
 }
 
 const (
-	markMagic = "PAWLMARK"
+	markMagic = "PAWLMRK"
 	markName  = "mark"
 	slotBytes = 512
 	slotUsed  = 28
@@ -57,7 +58,8 @@ func createMark(dir string, claimed, committed uint64) (*mark, error) {
 	return openMark(dir)
 }
 
-// openMark returns fs.ErrNotExist where there is none.
+// openMark returns fs.ErrNotExist where there is none, errMark where it is
+// damaged and outbox.ErrFormat where a newer program wrote it.
 func openMark(dir string) (*mark, error) {
 	path := filepath.Join(dir, markName)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -75,7 +77,7 @@ func openMark(dir string) (*mark, error) {
 }
 
 func putSlot(b []byte, counter, revision uint64) {
-	copy(b, markMagic)
+	b[copy(b, markMagic)] = formatNumber
 	binary.LittleEndian.PutUint64(b[8:], counter)
 	binary.LittleEndian.PutUint64(b[16:], revision)
 	binary.LittleEndian.PutUint32(b[24:], crc32.Checksum(b[:24], castagnoli))
@@ -83,21 +85,33 @@ func putSlot(b []byte, counter, revision uint64) {
 
 func readPair(f *os.File, first int64) (slotPair, error) {
 	p := slotPair{first: first}
+	newer := byte(0)
 	for slot := first; slot < first+2; slot++ {
 		var b [slotUsed]byte
 		if _, err := f.ReadAt(b[:], slot*slotBytes); err != nil {
 			continue
 		}
+		if string(b[:7]) != markMagic {
+			continue
+		}
+		if b[7] > formatNumber {
+			newer = b[7] // what else stands there is unknown
+			continue
+		}
 		counter := binary.LittleEndian.Uint64(b[8:])
-		if string(b[:8]) == markMagic && crc32.Checksum(b[:24], castagnoli) == binary.LittleEndian.Uint32(b[24:]) &&
+		if crc32.Checksum(b[:24], castagnoli) == binary.LittleEndian.Uint32(b[24:]) &&
 			counter > p.counter {
 			p.counter, p.revision = counter, binary.LittleEndian.Uint64(b[16:])
 		}
 	}
-	if p.counter == 0 {
+	switch {
+	case p.counter > 0:
+		return p, nil
+	case newer > 0:
+		return p, errNewer(int(newer), formatNumber)
+	default:
 		return p, errMark
 	}
-	return p, nil
 }
 
 func (m *mark) put(p *slotPair, revision uint64) error {

@@ -75,7 +75,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	noMark := s.openMark(fresh)
-	if noMark != nil && !s.opts.AcceptLoss {
+	if noMark != nil && !(s.opts.AcceptLoss && errors.Is(noMark, outbox.ErrLost)) {
 		return noMark
 	}
 	// A fresh directory is itself to be found after a power cut.
@@ -88,11 +88,20 @@ func (s *Store) open() (err error) {
 	if err := s.openDB(false); err != nil {
 		return err
 	}
-	doc, err := s.checkFormat(fresh)
+	doc, err := s.formatDoc(fresh)
 	if err != nil {
 		return err
 	}
-	return s.recover(doc, noMark)
+	segment, err := s.recover(&doc, noMark)
+	if err != nil {
+		return err
+	}
+	s.info.Epoch, s.info.Lossy, s.info.Directory = doc.Epoch, doc.Lossy, s.opts.Dir
+	if err := s.migrate(doc); err != nil {
+		return err
+	}
+	s.journal, err = newJournal(s.journalDir(), s.committed.Load(), segment)
+	return err
 }
 
 // isFresh tells that nothing was ever kept in dir. The mark is made first.
@@ -110,7 +119,8 @@ func isFresh(dir string) (bool, error) {
 }
 
 // openMark opens the mark, or makes that of a fresh store. Its error wraps
-// outbox.ErrLost: without the mark nobody knows whether something is missing.
+// outbox.ErrLost where the mark is missing or damaged: nobody knows then whether
+// all is there.
 func (s *Store) openMark(fresh bool) (err error) {
 	if fresh {
 		s.mark, err = createMark(s.opts.Dir, 0, 0)
@@ -172,7 +182,9 @@ func removeEmpty(dir string) error {
 	return nil
 }
 
-func (s *Store) checkFormat(fresh bool) (formatDoc, error) {
+// formatDoc reads the format document, and refuses what this program can't
+// read, before anything is written.
+func (s *Store) formatDoc(fresh bool) (formatDoc, error) {
 	doc, found, err := readFormat(s.db)
 	if err != nil {
 		return doc, err
@@ -180,57 +192,53 @@ func (s *Store) checkFormat(fresh bool) (formatDoc, error) {
 	if !found {
 		// A crash before the first document was written leaves the same as a
 		// store that lost everything; the mark tells them apart, in recover.
-		doc = formatDoc{Format: formatNumber, Epoch: rand.Text()}
+		doc = formatDoc{Format: newestFormat(s.opts.hooks.migrations), Epoch: rand.Text()}
 		if fresh {
 			err = writeFormat(s.db, doc)
 		}
-		s.info.FormatFrom = formatNumber
-		return doc, err
 	}
 	s.info.FormatFrom = doc.Format
-	return s.migrate(doc)
+	return doc, errors.Join(err, doc.check(s.opts.hooks.migrations))
 }
 
-// recover brings Badger up to the journal's end, unless something is missing
-// that was acknowledged.
-func (s *Store) recover(doc formatDoc, noMark error) error {
+// recover brings Badger up to the journal's end and empties that, unless
+// something is missing that was acknowledged. It changes doc where that is
+// accepted, and returns the number of the last segment.
+func (s *Store) recover(doc *formatDoc, noMark error) (segment uint64, err error) {
 	var whole uint64
-	err := s.db.View(func(txn *badger.Txn) (err error) {
+	err = s.db.View(func(txn *badger.Txn) (err error) {
 		s.ring, whole, err = readRing(txn)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	found, err := replay(s.journalDir(), whole, func(*frame) error { return nil })
 	if err != nil {
-		return err
+		return 0, err
 	}
 	claimed := max(found.claimed, s.ring.last)
 	if s.mark != nil {
 		claimed = max(claimed, s.mark.committed.revision)
 	}
-	lost := noMark != nil || claimed > found.reached
-	if lost && !s.opts.AcceptLoss {
-		return s.lossError(found.reached, claimed)
-	}
-	if err := s.applyJournal(whole); err != nil {
-		return err
-	}
 	base := max(found.newest, claimed)
-	if lost {
-		if doc, err = s.acceptLoss(doc, found.reached, base); err != nil {
-			return err
+	if lost := noMark != nil || claimed > found.reached; !lost {
+		err = s.applyJournal(whole)
+		if err == nil {
+			err = errors.Join(writeFormat(s.db, *doc), os.RemoveAll(s.asideDir()))
 		}
-	} else if err := errors.Join(writeFormat(s.db, doc), os.RemoveAll(s.asideDir())); err != nil {
-		return err
+	} else if s.opts.AcceptLoss {
+		s.log.Warn("the store lost acknowledged data, and that was accepted", "reached", found.reached, "lost_up_to", base)
+		err = s.acceptLoss(doc, whole, base)
+	} else {
+		err = s.lossError(found.reached, claimed)
 	}
-	s.info.Epoch, s.info.Lossy, s.info.Directory = doc.Epoch, doc.Lossy, s.opts.Dir
+	if err != nil {
+		return 0, err
+	}
 	s.committed.Store(base)
-	if s.journal, err = newJournal(s.journalDir(), base, found.segments); err != nil {
-		return err
-	}
-	return errors.Join(s.journal.cut(base, false), s.mark.commit(base))
+	segment, err = removeSegments(found.segments)
+	return segment, errors.Join(err, s.mark.commit(base))
 }
 
 // lossError says where a part of what is missing may be, too.
@@ -283,30 +291,37 @@ func (s *Store) applyJournal(from uint64) error {
 	if err == nil {
 		err = flush()
 	}
+	if h := s.opts.hooks.replayed; err == nil && h != nil {
+		err = h()
+	}
 	if err != nil {
 		return fmt.Errorf("replay the journal: %w", err)
 	}
 	return nil
 }
 
-// acceptLoss starts a new epoch at base, above all that was ever given out.
-func (s *Store) acceptLoss(doc formatDoc, reached, base uint64) (formatDoc, error) {
-	s.log.Warn("the store lost acknowledged data, and that was accepted", "reached", reached, "lost_up_to", base)
+// acceptLoss goes on at base, above all that was ever given out, in a new epoch.
+// That is written first: once the journal is replayed, whoever dies here leaves
+// a store in which nothing seems to be missing.
+func (s *Store) acceptLoss(doc *formatDoc, whole, base uint64) error {
 	doc.Epoch, doc.Lossy = rand.Text(), true
-	if err := writeFormat(s.db, doc); err != nil {
-		return doc, err
+	if err := writeFormat(s.db, *doc); err != nil {
+		return err
+	}
+	if err := s.applyJournal(whole); err != nil {
+		return err
 	}
 	s.ring.restart()
 	b := newBatch(s.db)
 	defer b.discard()
 	if err := s.ring.finish(b, base); err != nil {
-		return doc, err
+		return err
 	}
 	if s.mark != nil {
-		return doc, nil
+		return nil
 	}
 	// Without a mark it is unknown how far revisions had been claimed.
 	m, err := createMark(s.opts.Dir, base+2*claimStep, base)
 	s.mark = m
-	return doc, err
+	return err
 }

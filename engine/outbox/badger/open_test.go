@@ -122,6 +122,99 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// A migration finds in Badger what a kill had left in the journal alone.
+func TestAMigrationSeesWhatTheJournalHeld(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	s.applyMu.Lock()
+	if err := putNumber(s, keyOf(1), 7).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := copyDir(t, s.opts.Dir)
+	s.applyMu.Unlock()
+	mustClose(t, s)
+	opts, ran := testOptions(t, dir), false
+	opts.hooks.migrations = []migration{{from: 1, what: "a test", run: func(db *badger.DB) error {
+		ran = true
+		if left, err := segmentPaths(filepath.Join(dir, journalName)); err != nil || len(left) > 0 {
+			t.Errorf("the journal holds %v, %v", left, err)
+		}
+		return db.View(func(txn *badger.Txn) error {
+			rec, err := readRecord(txn, keyOf(1))
+			if number(rec.Desired.Payload) != 7 {
+				t.Errorf("key 1 is at %d, %v; want 7", number(rec.Desired.Payload), err)
+			}
+			return err
+		})
+	}}}
+	mustClose(t, mustOpen(t, opts))
+	if !ran {
+		t.Error("nothing was migrated")
+	}
+}
+
+// A mark of a newer program is no lost one: it is left as it is.
+func TestAMarkOfANewerFormatIsNoLoss(t *testing.T) {
+	opts := filled(t)
+	path := filepath.Join(opts.Dir, markName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot := range 4 {
+		b[slot*slotBytes+len(markMagic)] = formatNumber + 1
+		b[slot*slotBytes+25] ^= 1 // nor is its checksum known
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, opts.AcceptLoss = range []bool{false, true} {
+		if _, err := Open(opts); !errors.Is(err, outbox.ErrFormat) || errors.Is(err, outbox.ErrLost) {
+			t.Errorf("open = %v, want ErrFormat", err)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, b) {
+		t.Errorf("the mark was changed: %v", err)
+	}
+}
+
+// R68: a loss that was accepted is known, also to a start after one that died
+// on the way.
+func TestAnAcceptedLossIsNeverForgotten(t *testing.T) {
+	s := mustOpen(t, testOptions(t, t.TempDir()))
+	s.applyMu.Lock()
+	for n := range 9 {
+		if err := putNumber(s, keyOf(n), uint64(n+1)).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, epoch := copyDir(t, s.opts.Dir), s.Info().Epoch
+	s.applyMu.Unlock()
+	mustClose(t, s)
+	path := newest(t, dir, "journal/*.log")
+	flip(t, path, int64(dataEnd(t, path)/2)) // ones in the middle, with others behind
+	opts := testOptions(t, dir)
+	if _, err := Open(opts); !errors.Is(err, outbox.ErrLost) {
+		t.Fatalf("open = %v, want ErrLost", err)
+	}
+	opts.AcceptLoss = true
+	killed := errors.New("killed")
+	opts.hooks.replayed = func() error { return killed }
+	if _, err := Open(opts); !errors.Is(err, killed) {
+		t.Fatalf("open = %v", err)
+	}
+	s, err := Open(testOptions(t, dir))
+	if errors.Is(err, outbox.ErrLost) {
+		return // asked again
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if info := s.Info(); !info.Lossy || info.Epoch == epoch {
+		t.Errorf("%+v: the loss is forgotten", info)
+	}
+}
+
 // What was acknowledged and is gone is said at Open, and accepted only on
 // demand, whatever it was that got lost.
 func TestLossIsSaid(t *testing.T) {

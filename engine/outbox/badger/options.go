@@ -39,6 +39,7 @@ const defaultReserveBytes = 512 << 20
 // hooks are where tests interfere.
 type hooks struct {
 	open       func() error                    // before Badger is opened; an error fails that
+	replayed   func() error                    // after the journal is replayed; an error fails Open
 	commit     func() error                    // before the journal is written; an error fails the commit
 	free       func(dir string) (int64, error) // nil: freeBytes
 	migrations []migration                     // nil: migrations
