@@ -72,6 +72,9 @@ func firstSentence(doc string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
+// socketPathMax is what every system takes for the path of a unix socket, in bytes.
+const socketPathMax = 103
+
 func (l *loader) checkServer(c *Config) {
 	s := c.Server
 	host, port, err := net.SplitHostPort(s.Listen)
@@ -82,6 +85,9 @@ func (l *loader) checkServer(c *Config) {
 	case !isLoopback(host) && s.TokenFile == "" && s.TLS.ClientCAFile == "":
 		l.wrong("server.listen", s.Listen+" can be reached from other machines, and nothing says who may call",
 			"set server.token_file or server.tls.client_ca_file, or listen on 127.0.0.1")
+	}
+	if len(s.Socket) > socketPathMax {
+		l.wrong("server.socket", fmt.Sprintf("has %d bytes, relative paths made whole; sockets have at most %d", len(s.Socket), socketPathMax), "choose a shorter path")
 	}
 	l.checkPair("server.tls", s.TLS.CertFile, s.TLS.KeyFile)
 	if s.TLS.ClientCAFile != "" && s.TLS.CertFile == "" {

@@ -43,7 +43,7 @@ type Config struct {
 type Server struct {
 	Listen          string        `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file or tls.client_ca_file."`
 	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer tokens that callers may send, one a line."`
-	Socket          string        `key:"socket" type:"path" doc:"Unix socket to listen on as well, for whom its file permissions let in."`
+	Socket          string        `key:"socket" type:"path" doc:"Unix socket to listen on as well, without TLS. Its mode is 0600: the daemon's own user may connect, and nobody else."`
 	TLS             ServerTLS     `key:"tls" doc:"TLS of the API."`
 	MaxRequestBytes Bytes         `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
 	ShutdownGrace   time.Duration `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
@@ -73,7 +73,7 @@ type Limits struct {
 	MaxInFlight     int           `key:"max_in_flight" default:"4096" min:"1" max:"1000000" unit:"calls" doc:"Calls in flight over all sinks."`
 	PayloadMaxBytes Bytes         `key:"payload_max_bytes" default:"512KiB" min:"1KiB" max:"64MiB" doc:"Largest payload of one resource."`
 	OrderRetention  time.Duration `key:"order_retention" default:"24h" min:"1s" max:"8760h" doc:"How long a deleted resource's last source order is remembered, so that a late change is still refused as stale."`
-	BatchMax        int           `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items of one batch."`
+	BatchMax        int           `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items that are stored at once. A batch request may be longer: it is stored in several steps."`
 }
 
 // Metrics is the Prometheus endpoint.

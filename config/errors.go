@@ -74,14 +74,37 @@ func (es Errors) Unwrap() []error {
 	return out
 }
 
-// sorted orders es as people look things up: file by line, then variables and
+// Sorted orders es as people look things up: file by line, then variables and
 // flags by name; errors at the same place by key, and the same error once.
-func (es Errors) sorted() Errors {
+func (es Errors) Sorted() Errors {
 	slices.SortStableFunc(es, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
 	})
 	return slices.CompactFunc(es, func(a, b *Error) bool { return *a == *b })
+}
+
+// Wrong is an error of the value at key, of one that Load could not find: it
+// shows when the value is used. It points at where that key was written, else at
+// where the section around it was.
+func (c *Config) Wrong(key, what, hint string) *Error {
+	o := nearestOrigin(c.origins, key)
+	e := &Error{Key: key, What: what, Hint: hint, Source: o.source}
+	if o.source == "" {
+		e.File, e.Line, e.Column = c.File, o.line, o.column
+	}
+	return e
+}
+
+// nearestOrigin is where key was written, else where the section around it was.
+// A variable that merely made a section exist counts too.
+func nearestOrigin(origins map[string]origin, key string) origin {
+	for p := key; p != ""; p = parent(p) {
+		if o, ok := origins[p]; ok {
+			return o
+		}
+	}
+	return origin{}
 }
 
 // origin is where a value, a section or a name was written.

@@ -47,7 +47,11 @@ func (l *loader) syntax(err error) {
 		o.line, _ = strconv.Atoi(m[1])
 		what = what[len(m[0]):]
 	}
-	l.fail(o, "", "not YAML: "+strings.TrimPrefix(what, "yaml: "), "")
+	hint := ""
+	if strings.Contains(what, "',' or '}'") { // which is what path: /x/{key} within braces ends in
+		hint = `within { } a value that holds braces is put in quotes, as in {path: "/items/{key}"}`
+	}
+	l.fail(o, "", "not YAML: "+strings.TrimPrefix(what, "yaml: "), hint)
 }
 
 func at(n *yaml.Node) origin { return origin{line: n.Line, column: n.Column} }
@@ -90,6 +94,7 @@ func (l *loader) table(f *field, n *yaml.Node, path string) map[string]any {
 		name := p.key.Value
 		if what := badName(name); what != "" {
 			l.fail(at(p.key), join(path, keyText(name)), what, "names have lower-case letters, digits and hyphens, start with none of the last, and have at most 63 of them")
+			l.section(f, p.value, join(path, keyText(name))) // so that what else is wrong there is told at once
 			continue
 		}
 		l.origins[join(path, name)] = at(p.key)

@@ -63,13 +63,26 @@ func findFile(file string, env map[string]string) string {
 	if named := env["PAWL_CONFIG"]; named != "" {
 		return named
 	}
-	for _, dir := range []string{".", userDir(env, "XDG_CONFIG_HOME", ".config"), "/etc/pawl"} {
-		name := filepath.Join(dir, "pawl.yaml")
-		if _, err := os.Stat(name); dir != "" && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range places(env) {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 			return name
 		}
 	}
 	return ""
+}
+
+// Places lists where Load looks for a file when it is told of none, in that
+// order; env is as in Options.
+func Places(env []string) []string { return places(environment(env)) }
+
+func places(env map[string]string) []string {
+	var out []string
+	for _, dir := range []string{".", userDir(env, "XDG_CONFIG_HOME", ".config"), "/etc/pawl"} {
+		if dir != "" {
+			out = append(out, filepath.Join(dir, "pawl.yaml"))
+		}
+	}
+	return out
 }
 
 func readFile(name string) ([]byte, error) {
@@ -136,7 +149,7 @@ func load(name string, data []byte, env map[string]string, o Options) (*Config, 
 	l.reportUnknown(unknown, c)
 	l.check(c)
 	if len(l.errs) > 0 {
-		return nil, l.errs.sorted()
+		return nil, l.errs.Sorted()
 	}
 	return c, nil
 }
@@ -273,13 +286,5 @@ func (l *loader) failLeaf(o origin, path string, err error) {
 	l.fail(o, path, p.what, p.hint)
 }
 
-// where finds the place to report path at: where it was written, else where
-// the section around it was. A variable that merely made a section exist counts too.
-func (l *loader) where(path string) origin {
-	for p := path; p != ""; p = parent(p) {
-		if o, ok := l.origins[p]; ok {
-			return o
-		}
-	}
-	return origin{}
-}
+// where finds the place to report path at.
+func (l *loader) where(path string) origin { return nearestOrigin(l.origins, path) }
