@@ -3,12 +3,95 @@ package badger
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/outbox/internal/queue"
 	"github.com/pawlsync/pawl/engine/record"
 )
+
+// Heads implements outbox.Store. It reads Badger in portions, so that fn may take
+// its time and call the store, and puts on top what Badger had not got when it
+// began. Of what changes meanwhile it returns the old state or the new one.
+func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head) bool) error {
+	if s.isClosed() {
+		return outbox.ErrClosed
+	}
+	waiting := s.overlay.heads(span)
+	emit := func(upTo *record.Key) bool { // those that stand before it; nil: all
+		for len(waiting) > 0 && (upTo == nil || waiting[0].Key.Compare(*upTo) < 0) {
+			if !waiting[0].removed && !fn(waiting[0].Head) {
+				return false
+			}
+			waiting = waiting[1:]
+		}
+		return true
+	}
+	for {
+		var part []outbox.Head
+		err := s.view(func(txn *badger.Txn) (err error) {
+			part, err = readHeads(ctx, txn, span, headsPortion)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		for i := range part {
+			if !emit(&part[i].Key) {
+				return nil
+			}
+			newer := len(waiting) > 0 && waiting[0].Key == part[i].Key
+			if !newer && !fn(part[i]) {
+				return nil
+			}
+		}
+		if len(part) < headsPortion {
+			emit(nil)
+			return nil
+		}
+		span.After = &part[len(part)-1].Key
+	}
+}
+
+// waitingHead is of a resource that the overlay has a newer state of.
+type waitingHead struct {
+	outbox.Head
+	removed bool
+}
+
+// heads returns what the overlay holds of span, in key order.
+func (o *overlay) heads(span outbox.Span) []waitingHead {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var list []waitingHead
+	for key, e := range o.dirty.entries {
+		if inSpan(key, span) {
+			list = append(list, e.head(key))
+		}
+	}
+	if o.applying != nil {
+		for key, e := range o.applying.entries {
+			if o.dirty.entries[key] == nil && inSpan(key, span) {
+				list = append(list, e.head(key))
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b waitingHead) int { return a.Key.Compare(b.Key) })
+	return list
+}
+
+func (e *entry) head(key record.Key) waitingHead {
+	return waitingHead{Head: outbox.HeadOf(key, &e.record), removed: e.desired == queue.Drop}
+}
+
+func inSpan(key record.Key, span outbox.Span) bool {
+	return (span.Sink == "" || key.Sink == span.Sink) && strings.HasPrefix(key.Name, span.Prefix) &&
+		(span.After == nil || key.Compare(*span.After) > 0)
+}
 
 // headsPortion is how many heads are read in one go.
 const headsPortion = 4096
@@ -20,15 +103,15 @@ func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int
 	defer desired.it.Close()
 	defer status.it.Close()
 	list := make([]outbox.Head, 0, min(limit, 64))
-	for len(list) < limit && (desired.valid() || status.valid()) {
-		if len(list)%256 == 0 && ctx.Err() != nil {
+	for n := 0; len(list) < limit && (desired.valid() || status.valid()); n++ {
+		if n%256 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		head, err := nextHead(desired, status)
 		if err != nil {
 			return nil, err
 		}
-		if len(head.Key.Name) >= len(span.Prefix) && head.Key.Name[:len(span.Prefix)] == span.Prefix {
+		if strings.HasPrefix(head.Key.Name, span.Prefix) {
 			list = append(list, head)
 		}
 	}

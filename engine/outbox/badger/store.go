@@ -13,7 +13,6 @@
 package badger
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -358,34 +357,4 @@ func setDoc(db *badger.DB, key, value []byte) error {
 		return err
 	}
 	return commitTransaction(db, txn)
-}
-
-// Heads implements outbox.Store. It reads in portions, so that fn may take its
-// time and call the store.
-func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head) bool) error {
-	if s.isClosed() {
-		return outbox.ErrClosed
-	}
-	if err := s.apply(); err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	for {
-		var part []outbox.Head
-		err := s.view(func(txn *badger.Txn) (err error) {
-			part, err = readHeads(ctx, txn, span, headsPortion)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("list: %w", err)
-		}
-		for i := range part {
-			if !fn(part[i]) {
-				return nil
-			}
-		}
-		if len(part) < headsPortion {
-			return nil
-		}
-		span.After = &part[len(part)-1].Key
-	}
 }
