@@ -38,7 +38,7 @@ func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch 
 
 // deliverBatch delivers many resources of one sink. Those whose first step is an
 // Apply go to the target in one call; what follows, each goes on its own.
-func (e *Engine) deliverBatch(ds []schedule.Dispatch) {
+func (e *Engine) deliverBatch(ds []departure) {
 	var together, all []*delivery
 	for _, d := range ds {
 		w := e.begin(d)

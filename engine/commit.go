@@ -22,11 +22,8 @@ func (e *Engine) Committed(changes []outbox.Committed) {
 }
 
 func (e *Engine) committed(c *outbox.Committed, now time.Time) {
-	if fl := e.flights[c.Key]; fl != nil {
-		fl.overtaken = true
-	}
+	e.flights.committed(c.Key, c.Removed)
 	if c.Removed {
-		delete(e.lost, c.Key)
 		e.sched.Remove(c.Key)
 	} else {
 		e.sched.Set(c.Key, e.replan(c, now))
@@ -35,7 +32,7 @@ func (e *Engine) committed(c *outbox.Committed, now time.Time) {
 		e.objects.release(c.Key)
 	}
 	e.changes.add(c)
-	e.answerWaiters(c.Key)
+	e.waiters.wake(c.Key)
 }
 
 // replan plans a resource after a commit. One of which nothing became owed is looked

@@ -26,7 +26,7 @@ type delivery struct {
 }
 
 // deliver brings one resource to its desired state, or one attempt nearer.
-func (e *Engine) deliver(d schedule.Dispatch) {
+func (e *Engine) deliver(d departure) {
 	if w := e.begin(d); w != nil {
 		e.proceed(w)
 	}
@@ -34,11 +34,8 @@ func (e *Engine) deliver(d schedule.Dispatch) {
 
 // begin loads a resource that is due and asks the core how to go about it; nil
 // where there is nothing to deliver.
-func (e *Engine) begin(d schedule.Dispatch) *delivery {
-	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], began: time.Now()}
-	e.mu.Lock()
-	w.flight = e.flights[d.Key]
-	e.mu.Unlock()
+func (e *Engine) begin(d departure) *delivery {
+	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], flight: d.flight, began: time.Now()}
 	rec, err := e.load(w)
 	switch {
 	case err != nil:
@@ -52,21 +49,12 @@ func (e *Engine) begin(d schedule.Dispatch) *delivery {
 		return nil
 	}
 	w.failed = rec.Status.FailedAt
-	if sent := e.maybeSent(d, rec.Desired.Generation); sent {
+	if gen := rec.Desired.Generation; d.Unsure && gen <= e.opened || e.flights.wasLost(d.Key, gen) {
 		rec = reconcile.MaybeSent(w.target.rules, rec, w.began)
 		d.Unsure = true
 	}
 	w.core = reconcile.Begin(w.target.rules, d.Key, rec, w.began, d.Unsure)
 	return w
-}
-
-// maybeSent reports whether a call about this generation may have been sent whose
-// end is not in the record: by an engine that was killed, or by a delivery whose
-// outcome could not be stored.
-func (e *Engine) maybeSent(d schedule.Dispatch, generation uint64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return d.Unsure && generation <= e.opened || e.lost[d.Key] == generation
 }
 
 // proceed takes a delivery to its end.
@@ -91,9 +79,7 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 	var rec outbox.Record
 	ticket := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		rec = cur
-		e.mu.Lock()
-		w.flight.generation, w.flight.overtaken = cur.Desired.Generation, false
-		e.mu.Unlock()
+		w.flight.read(cur.Desired.Generation)
 		return outbox.Change{}, nil
 	})
 	return rec, ticket.Wait(context.Background())
@@ -187,9 +173,7 @@ func (e *Engine) settle(w *delivery) {
 	err := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		s = core.Settle(cur, v)
 		head = outbox.HeadOf(w.key, &cur)
-		e.mu.Lock()
-		w.flight.generation, w.flight.overtaken = 0, false // from here on the record says what was sent
-		e.mu.Unlock()
+		w.flight.read(0) // from here on the record says what was sent
 		return s.Change, nil
 	}).Wait(context.Background())
 	if err != nil {
@@ -197,8 +181,8 @@ func (e *Engine) settle(w *delivery) {
 		return
 	}
 	e.land(w, func() {
-		delete(e.lost, w.key)
-		if s.Change.Empty() && !w.flight.overtaken {
+		e.flights.find(w.key)
+		if s.Change.Empty() && !w.flight.overtaken.Load() {
 			e.sched.Settle(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
 		}
 	})
@@ -211,8 +195,7 @@ func (e *Engine) settle(w *delivery) {
 func (e *Engine) land(w *delivery, plan func()) {
 	e.mu.Lock()
 	e.settling--
-	if e.flights[w.key] == w.flight {
-		delete(e.flights, w.key)
+	if e.flights.land(w.key, w.flight) {
 		plan()
 		e.sched.Release(w.key)
 	}
@@ -234,9 +217,9 @@ func (e *Engine) abort(w *delivery, err error) {
 	}
 	e.land(w, func() {
 		if w.core != nil {
-			e.lost[w.key] = w.core.Generation()
+			e.flights.lose(w.key, w.core.Generation())
 		}
-		if w.flight.overtaken {
+		if w.flight.overtaken.Load() {
 			return // what was committed since has planned it
 		}
 		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
@@ -258,7 +241,7 @@ func (e *Engine) done(key record.Key, now time.Time) {
 func (e *Engine) hold(w *delivery, rec *outbox.Record) {
 	e.done(w.key, w.began)
 	e.land(w, func() {
-		if !w.flight.overtaken {
+		if !w.flight.overtaken.Load() {
 			e.sched.Set(w.key, e.due(outbox.HeadOf(w.key, rec), w.began))
 		}
 	})
@@ -279,7 +262,7 @@ func (e *Engine) purge(w *delivery, rec outbox.Record) {
 	}
 	e.done(w.key, w.began)
 	e.land(w, func() {
-		if rec.Desired.Generation == 0 && !w.flight.overtaken {
+		if rec.Desired.Generation == 0 && !w.flight.overtaken.Load() {
 			e.sched.Remove(w.key)
 		}
 	})

@@ -63,12 +63,19 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 // e.mu is held.
 func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
 	batch := e.gather(d, now)
-	for _, d := range batch {
-		e.flights[d.Key] = &flight{landed: make(chan struct{})}
+	jobs := make([]departure, len(batch))
+	for i, d := range batch {
+		jobs[i] = departure{d, e.flights.depart(d.Key)}
 	}
-	if len(batch) == 1 {
-		e.running.Go(func() { e.deliver(d) })
+	if len(jobs) == 1 {
+		e.running.Go(func() { e.deliver(jobs[0]) })
 		return
 	}
-	e.running.Go(func() { e.deliverBatch(batch) })
+	e.running.Go(func() { e.deliverBatch(jobs) })
+}
+
+// departure is a dispatch and the flight that it began.
+type departure struct {
+	schedule.Dispatch
+	flight *flight
 }

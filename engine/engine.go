@@ -41,26 +41,19 @@ type Engine struct {
 	mu       sync.Mutex // guards what follows; held shortly, never over I/O
 	sched    *schedule.Schedule
 	random   *rand.Rand
-	flights  map[record.Key]*flight
-	lost     map[record.Key]uint64 // generations whose delivery had an outcome that could not be stored
-	settling int                   // flights whose outcome is being stored
+	settling int // flights whose outcome is being stored
 	objects  objects
 	changes  ring
-	waiters  map[record.Key][]*waiter
 	closed   bool
+
+	flights flights
+	waiters waiters
 
 	kick    chan struct{} // wakes the dispatcher
 	closing chan struct{}
 	calls   context.Context // of calls to sinks; ends when Close loses patience
 	cut     context.CancelFunc
 	running sync.WaitGroup // the dispatcher and every delivery
-}
-
-// flight is one delivery under way, from its dispatch until its outcome is stored.
-type flight struct {
-	generation uint64 // that is delivered; 0: not loaded yet, or its outcome is in the record
-	overtaken  bool   // something about the resource was committed since its record was last read
-	landed     chan struct{}
 }
 
 // Open opens the store, plans every resource in it and starts delivering. The
@@ -79,10 +72,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		targets: map[string]*target{},
 		sched:   schedule.New(schedule.Options{MaxInFlight: o.MaxInFlight}),
 		random:  rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
-		flights: map[record.Key]*flight{},
-		lost:    map[record.Key]uint64{},
+		flights: newFlights(),
 		objects: newObjects(),
-		waiters: map[record.Key][]*waiter{},
+		waiters: waiters{byKey: map[record.Key][]*waiter{}},
 		kick:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
 	}
@@ -224,11 +216,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.closed = true
 	close(e.closing)
 	e.changes.close()
-	for _, list := range e.waiters {
-		for _, w := range list {
-			w.wake()
-		}
-	}
+	e.waiters.wakeAll()
 	e.mu.Unlock()
 
 	landed := make(chan struct{})
@@ -255,7 +243,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // closeStore closes the store; no delivery is under way.
 func (e *Engine) closeStore() error {
 	var err error
-	if len(e.lost) == 0 {
+	if !e.flights.lostAny() {
 		err = e.store.SetMeta(runningMark, nil)
 	}
 	return errors.Join(err, e.store.Close())

@@ -128,9 +128,7 @@ func (e *Engine) discard(ctx context.Context, key record.Key, damage error) erro
 // landing returns what is closed when the delivery of key that is under way
 // ends; nil when there is none.
 func (e *Engine) landing(key record.Key) <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if fl := e.flights[key]; fl != nil {
+	if fl := e.flights.of(key); fl != nil {
 		return fl.landed
 	}
 	return nil

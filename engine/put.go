@@ -140,12 +140,16 @@ func (e *Engine) facts(key record.Key, cur outbox.Record, now time.Time) reconci
 	if !cur.Desired.Exists() {
 		return f
 	}
+	gen := cur.Desired.Generation
+	f.MaybeSent = e.flights.maybeSent(key, gen) || gen <= e.opened && e.unsure(key)
+	return f
+}
+
+// unsure reports whether a call of an earlier process may have been sent.
+func (e *Engine) unsure(key record.Key) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	fl := e.flights[key]
-	f.MaybeSent = fl != nil && fl.generation == cur.Desired.Generation || e.lost[key] == cur.Desired.Generation ||
-		cur.Desired.Generation <= e.opened && e.sched.Unsure(key)
-	return f
+	return e.sched.Unsure(key)
 }
 
 // await waits until a submission is durable and answers its caller.

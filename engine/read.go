@@ -74,10 +74,7 @@ func (e *Engine) effective(key record.Key, generation uint64, stored record.Stat
 		return st
 	}
 	if st.Phase == record.Pending || st.Phase == record.Stalled {
-		e.mu.Lock()
-		_, flying := e.flights[key]
-		e.mu.Unlock()
-		if flying {
+		if e.flights.of(key) != nil {
 			st.Phase = record.Delivering
 		}
 	}
@@ -186,8 +183,6 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.Resources, s.ScheduleBytes, s.Watchers = e.sched.Len(), e.sched.Bytes(), e.changes.watchers
-	for _, list := range e.waiters {
-		s.Waiters += len(list)
-	}
+	s.Waiters = e.waiters.count()
 	return s
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/reconcile"
@@ -28,11 +30,8 @@ func (w *waiter) wake() {
 // ErrNotFound, where generation is 0 and there is no such resource; the error of
 // ctx; ErrClosed.
 func (e *Engine) Wait(ctx context.Context, key record.Key, generation uint64) (WaitResult, error) {
-	w := &waiter{news: make(chan struct{}, 1)}
-	e.mu.Lock()
-	e.waiters[key] = append(e.waiters[key], w)
-	e.mu.Unlock()
-	defer e.dropWaiter(key, w)
+	w := e.waiters.add(key)
+	defer e.waiters.drop(key, w)
 	for {
 		rec, err := e.store.Get(key)
 		if err != nil {
@@ -84,27 +83,56 @@ func resultOf(rec *outbox.Record, st *record.Status) WaitResult {
 	return WaitResult{Phase: st.Phase, Reason: st.Reason, Message: st.Message, Generation: rec.Desired.Generation}
 }
 
-// answerWaiters wakes those who wait for key; e.mu is held.
-func (e *Engine) answerWaiters(key record.Key) {
-	for _, w := range e.waiters[key] {
+// waiters are those who wait, by key. They have a lock of their own, taken after
+// Engine.mu where both are held.
+type waiters struct {
+	mu    sync.Mutex
+	byKey map[record.Key][]*waiter
+}
+
+func (ws *waiters) add(key record.Key) *waiter {
+	w := &waiter{news: make(chan struct{}, 1)}
+	ws.mu.Lock()
+	ws.byKey[key] = append(ws.byKey[key], w)
+	ws.mu.Unlock()
+	return w
+}
+
+func (ws *waiters) drop(key record.Key, w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	list := slices.DeleteFunc(ws.byKey[key], func(x *waiter) bool { return x == w })
+	if len(list) == 0 {
+		delete(ws.byKey, key)
+	} else {
+		ws.byKey[key] = list
+	}
+}
+
+// wake wakes those who wait for key.
+func (ws *waiters) wake(key record.Key) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.byKey[key] {
 		w.wake()
 	}
 }
 
-func (e *Engine) dropWaiter(key record.Key, w *waiter) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	list := e.waiters[key]
-	for i := range list {
-		if list[i] == w {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
+func (ws *waiters) wakeAll() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, list := range ws.byKey {
+		for _, w := range list {
+			w.wake()
 		}
 	}
-	if len(list) == 0 {
-		delete(e.waiters, key)
-	} else {
-		e.waiters[key] = list
+}
+
+func (ws *waiters) count() (n int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, list := range ws.byKey {
+		n += len(list)
 	}
+	return n
 }

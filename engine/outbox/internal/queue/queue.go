@@ -10,6 +10,7 @@ package queue
 
 import (
 	"hash/maphash"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -284,6 +285,8 @@ func (q *Queue) write() {
 
 // commitNext commits what waits and reports whether there was anything.
 func (q *Queue) commitNext() bool {
+	// Whom the last group woke and who has something new shall share the next one.
+	runtime.Gosched()
 	q.mu.Lock()
 	b := q.waiting
 	if len(b.changes) == 0 {
