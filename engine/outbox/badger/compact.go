@@ -28,20 +28,18 @@ const (
 // it, and some slack. Beyond it first rewrites what Badger knows of, and where
 // that does not help, makes it find out.
 func (s *Store) collectLoop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.background.Go(func() {
-		<-s.stop
-		cancel()
-	})
 	limit := int64(collectSlack)
 	for {
 		select {
 		case <-time.After(collectEvery):
-		case <-s.stop:
+		case <-s.life.Done():
 			return
 		}
-		next, err := s.collect(ctx, limit)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, outbox.ErrClosed) {
+		next, err := s.collect(s.life, limit)
+		if s.life.Err() != nil {
+			return
+		}
+		if err != nil {
 			s.log.Error("the value log could not be collected", "error", err, "hint", "it tries again; the disk fills meanwhile")
 			continue
 		}
@@ -68,8 +66,12 @@ func (s *Store) collect(ctx context.Context, limit int64) (int64, error) {
 	if s.valueLogBytes() > limit {
 		err = s.compact(ctx, collectRatio)
 	}
+	if err != nil {
+		return limit, err
+	}
+	s.compactions.Add(1)
 	s.garbage.Store(max(s.valueLogBytes()-live, 0))
-	return limit, err
+	return limit, nil
 }
 
 func (s *Store) valueLogBytes() int64 { return usedBytes(s.dataDir(), ".vlog") }
@@ -77,6 +79,7 @@ func (s *Store) valueLogBytes() int64 { return usedBytes(s.dataDir(), ".vlog") }
 // Compact frees what can be freed: it hands everything to Badger, cuts the
 // journal, drops what was overwritten or removed and rewrites the value log.
 // Reads and writes go on, but wait for the moment in which Badger is reopened.
+// Close ends it with outbox.ErrClosed.
 func (s *Store) Compact(ctx context.Context) error {
 	s.compactMu.Lock()
 	defer s.compactMu.Unlock()
@@ -90,6 +93,7 @@ func (s *Store) Compact(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("compact the store: %w", err)
 	}
+	s.compactions.Add(1)
 	s.garbage.Store(max(s.valueLogBytes()-live, 0))
 	return nil
 }
@@ -102,28 +106,37 @@ func (s *Store) compact(ctx context.Context, ratio float64) error {
 	if err := s.space.floor(); err != nil {
 		return err
 	}
-	s.compactions.Add(1)
-	if err := s.handOver(); err != nil {
-		return err
+	for _, step := range []func() error{
+		s.handOver,
+		func() error { return s.reopen(ctx) },
+		func() error { return s.withDB(func(db *badger.DB) error { return db.Flatten(1) }) },
+		func() error { return s.rewrite(ctx, ratio) },
+		// The last rewrite left its pointers in the memory table, and its files
+		// with their full size.
+		func() error { return s.reopen(ctx) },
+	} {
+		if err := s.interrupted(ctx); err != nil {
+			return err
+		}
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := s.reopen(); err != nil {
-		return err
+	return nil
+}
+
+// interrupted says why a compaction is to end early.
+func (s *Store) interrupted(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return outbox.ErrClosed
 	}
-	if err := s.withDB(func(db *badger.DB) error { return db.Flatten(1) }); err != nil {
-		return err
-	}
-	if err := s.rewrite(ctx, ratio); err != nil {
-		return err
-	}
-	// The last rewrite left its pointers in the memory table, and its files
-	// with their full size.
-	return s.reopen()
+	return ctx.Err()
 }
 
 // rewrite lets Badger rewrite the files of which it knows that they hold at
 // least that share of garbage.
 func (s *Store) rewrite(ctx context.Context, ratio float64) error {
-	for ctx.Err() == nil {
+	for s.interrupted(ctx) == nil {
 		if err := s.space.floor(); err != nil {
 			return err
 		}
@@ -134,9 +147,8 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 		if err != nil {
 			return err
 		}
-		s.compactions.Add(1)
 	}
-	return ctx.Err()
+	return s.interrupted(ctx)
 }
 
 // rewriteOne keeps other writers out: Badger's collector reads what they change
@@ -150,11 +162,11 @@ func (s *Store) rewriteOne(ratio float64) error {
 // reopen closes Badger and opens it again, which writes the memory table out.
 // Where that fails, whatever needs Badger fails with errDown, while updates of
 // what the overlay holds go on; applyLoop tries again.
-func (s *Store) reopen() error {
+func (s *Store) reopen(ctx context.Context) error {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
 	err := s.closeAndOpen(false)
-	if err != nil || !onlyLevel0(s.db) {
+	if err != nil || s.interrupted(ctx) != nil || !onlyLevel0(s.db) {
 		return err
 	}
 	// A store so small that all of it is in level 0 is never compacted there,
@@ -213,12 +225,12 @@ func (s *Store) liveBytes(ctx context.Context) (int64, error) {
 		opts.PrefetchValues = false
 		it := txn.NewIterator(opts)
 		defer it.Close()
-		for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+		for it.Rewind(); it.Valid() && s.interrupted(ctx) == nil; it.Next() {
 			if n := it.Item().ValueSize(); n >= valueThreshold {
 				live += n + it.Item().KeySize()
 			}
 		}
-		return ctx.Err()
+		return s.interrupted(ctx)
 	})
 	return live, err
 }

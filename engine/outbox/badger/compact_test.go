@@ -143,6 +143,52 @@ func TestTheCollectorBoundsTheValueLog(t *testing.T) {
 	}
 }
 
+// Close waits for no more of a compaction than the step that is under way.
+func TestCloseEndsACompaction(t *testing.T) {
+	for _, test := range []struct {
+		when string
+		want int // times that Badger is opened again
+	}{
+		{"before Badger is reopened", 0},
+		{"while Badger is reopened", 1},
+	} {
+		t.Run(test.when, func(t *testing.T) {
+			opts := filled(t)
+			var s *Store
+			armed, opened, closed := false, 0, make(chan error, 1)
+			closeNow := func() {
+				armed = false
+				go func() { closed <- s.Close() }()
+				<-s.life.Done()
+			}
+			opts.hooks.free = func(string) (int64, error) {
+				if armed && test.want == 0 {
+					closeNow()
+				}
+				return 1 << 40, nil
+			}
+			opts.hooks.open = func() error {
+				opened++
+				if armed {
+					closeNow()
+				}
+				return nil
+			}
+			s = mustOpen(t, opts)
+			armed, opened = true, 0
+			if err := s.Compact(t.Context()); !errors.Is(err, outbox.ErrClosed) || opened != test.want {
+				t.Errorf("compact = %v, Badger was opened %d times; want ErrClosed and %d", err, opened, test.want)
+			}
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			if runs := s.Stats().CompactionRuns; runs != 0 {
+				t.Errorf("%d compactions are counted, and none was done", runs)
+			}
+		})
+	}
+}
+
 // A reopen that failed is tried again by itself, also where nothing waits for
 // Badger. Meanwhile the store says that it can't be read, not that it is closed.
 func TestAFailedReopenIsTriedAgain(t *testing.T) {

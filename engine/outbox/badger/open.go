@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), stop: make(chan struct{})}
+	s.life, s.endLife = context.WithCancel(context.Background())
 	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes}
 	s.garbage.Store(-1)
 	if err := s.open(); err != nil {
@@ -47,6 +49,7 @@ func Open(opts Options) (*Store, error) {
 
 // giveUp lets go of what a failed open holds.
 func (s *Store) giveUp() error {
+	s.endLife()
 	var errs []error
 	if s.journal != nil {
 		errs = append(errs, s.journal.close())

@@ -87,7 +87,7 @@ func TestANearlyFullDiskTakesNothingAway(t *testing.T) {
 	for what, err := range map[string]error{
 		"set a document": s.SetMeta("a", []byte("b")),
 		"compact":        s.Compact(t.Context()),
-		"reopen":         s.reopen(),
+		"reopen":         s.reopen(t.Context()),
 	} {
 		if !errors.Is(err, outbox.ErrNoSpace) {
 			t.Errorf("%s = %v, want ErrNoSpace", what, err)

@@ -13,6 +13,7 @@
 package badger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,7 +58,9 @@ type Store struct {
 	ended   bool         // closed for good
 	applyMu sync.Mutex   // one writer to Badger at a time; taken before dbMu
 
-	stop       chan struct{}
+	life       context.Context // ends as Close begins
+	endLife    context.CancelFunc
+	stop       chan struct{} // closed once nothing is committed any more
 	background sync.WaitGroup
 	closeOnce  sync.Once
 	closeErr   error
@@ -264,6 +267,7 @@ func (s *Store) Stats() outbox.Stats {
 // Close implements outbox.Store.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
+		s.endLife()
 		last := s.queue.Close()
 		close(s.stop)
 		s.background.Wait()
@@ -275,7 +279,7 @@ func (s *Store) Close() error {
 // shutDown hands all to Badger, so that the next Open finds an empty journal.
 // Where that fails, it replays the journal.
 func (s *Store) shutDown(last uint64) error {
-	s.compactMu.Lock() // a Compact that is under way ends first
+	s.compactMu.Lock() // a Compact that is under way ends first, soon
 	defer s.compactMu.Unlock()
 	err := errors.Join(s.handOver(), s.journal.close())
 	s.dbMu.Lock()
