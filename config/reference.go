@@ -108,14 +108,17 @@ func (e Entry) row() string {
 	if e.Flag != "" {
 		doc += fmt.Sprintf(" Flag: `--%s`.", e.Flag)
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", e.Key, kind, def, e.allowed(), doc)
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", e.Key, kind, def, e.allowed("`"), doc)
 }
 
-func (e Entry) allowed() string {
+// Allowed says which values are allowed; "": any of the type.
+func (e Entry) Allowed() string { return e.allowed("") }
+
+func (e Entry) allowed(quote string) string {
 	if len(e.OneOf) > 0 {
 		words := slices.Clone(e.OneOf)
 		for i := range words {
-			words[i] = "`" + words[i] + "`"
+			words[i] = quote + words[i] + quote
 		}
 		return strings.Join(words, ", ")
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/internal/bundled"
+	"github.com/pawlsync/pawl/internal/daemon"
 )
 
 // loadConfig reads the configuration as the daemon does.
@@ -30,22 +32,32 @@ func (a *app) configCommand() *cobra.Command {
 }
 
 func (a *app) configCheckCommand() *cobra.Command {
-	var file string
+	var (
+		file     string
+		fileOnly bool
+	)
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Say what is wrong with the configuration",
-		Long:  "Check reads the configuration as the daemon would, environment included, and\nprints everything that is wrong, with file, line and column. Nothing is started.",
+		Long: `Check reads the configuration as the daemon would, environment included, and
+prints everything that is wrong, with file, line and column. It also reads the
+secrets, certificates and plugins that the configuration names, and hands each
+plugin its config; --file-only leaves that out, for a machine that has no secrets.
+No daemon is started and no target is called.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage(cmd, "config check takes one FILE, but got %s", given(args))
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				file = args[0]
 			}
 			c, err := a.loadConfig(file, nil)
+			if err == nil && !fileOnly {
+				err = daemon.Check(cmd.Context(), c, daemon.Options{LookupEnv: a.lookupEnv})
+			}
 			if err != nil {
 				return err
 			}
@@ -54,6 +66,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 		},
 	}
 	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&fileOnly, "file-only", false, "look at the file alone: read no secret, ask no plugin")
 	return cmd
 }
 
@@ -69,7 +82,7 @@ func (a *app) configShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the configuration in force, with every default",
-		Long:  "Show prints every key, says where each value that is no default comes from, and\nshows no secret.",
+		Long:  "Show prints every key that has a value, says where each that is no default comes\nfrom, and shows no secret. `pawl config reference` has the other keys too.",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.loadConfig(file, nil)
@@ -106,15 +119,42 @@ func (a *app) configReferenceCommand() *cobra.Command {
 		Short: "Print every key with its default and unit",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			if a.output == "table" {
-				_, err := fmt.Fprint(a.Out, config.Markdown())
-				return err
-			}
-			return a.print(config.Reference(), nil)
+			entries := config.Reference()
+			return a.print(entries, func() { a.printReference(entries) })
 		},
 	}
 	a.outputFlag(cmd)
 	return cmd
+}
+
+// printReference prints a section's keys below its name, each with its type,
+// default and meaning.
+func (a *app) printReference(entries []config.Entry) {
+	section := ""
+	for _, e := range entries {
+		if top, _, _ := strings.Cut(e.Key, "."); top != section {
+			section = top
+			fmt.Fprintf(a.Out, "%s%s: %s\n", ternary(section == entries[0].Key, "", "\n"), top, e.Doc)
+			continue
+		}
+		fmt.Fprintf(a.Out, "\n  %s (%s)\n", e.Key, joinBy("; ", e.Type+ternary(e.Unit == "", "", ", "+e.Unit), entryDefault(&e), e.Allowed()))
+		for line := range strings.Lines(wrap(e.Doc, 74)) {
+			fmt.Fprint(a.Out, "      "+line)
+		}
+		fmt.Fprintln(a.Out)
+	}
+}
+
+func entryDefault(e *config.Entry) string {
+	switch {
+	case e.Required:
+		return "required"
+	case e.Inherits != "":
+		return "default: that of " + e.Inherits
+	case e.Default != "":
+		return "default " + e.Default
+	}
+	return ""
 }
 
 func (a *app) versionCommand() *cobra.Command {

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/outbox/badger"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/bundled"
 )
 
 // newStore makes a store with one resource and returns its folder.
@@ -88,6 +93,65 @@ func TestStoreCheckOfAStoreInUse(t *testing.T) {
 	}
 }
 
+// TestConfigCheckAsksThePlugin covers what only shows beyond the file: an
+// unset variable, and what a plugin says of its config.
+func TestConfigCheckAsksThePlugin(t *testing.T) {
+	if _, err := bundled.Plugin("http"); err != nil {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "pawl.yaml")
+	text := `upstreams:
+  u: {base_url: "http://127.0.0.1:1", credentials: {bearer: {env: PAWL_TEST_UNSET}}}
+sinks:
+  web:
+    plugin: http
+    upstreams: [u]
+    config: {paht: "/x/{key}"}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	env := []string{"HOME=" + os.Getenv("HOME"), "XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
+	check := func(args ...string) int {
+		out.Reset()
+		errs.Reset()
+		return Main(t.Context(), append([]string{"config", "check", file}, args...), Streams{Out: &out, Err: &errs, Env: env}, api.Version{})
+	}
+	code := check()
+	for _, want := range []string{file + ":2:", "PAWL_TEST_UNSET is not set", file + ":7:", `did you mean "path"?`} {
+		if code != ExitError || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit code %d, no %q in\n%s", code, want, errs.String())
+		}
+	}
+	if code := check("--file-only"); code != ExitDone || !strings.Contains(out.String(), "is right") {
+		t.Errorf("--file-only: exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+func TestADaemonWithoutSinksSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config config.Config
+		want   []string // nothing: silence
+	}{
+		{"no file", config.Config{}, []string{"no configuration file was found", "there are no sinks", "/etc/pawl/pawl.yaml"}},
+		{"a file without sinks", config.Config{File: "pawl.yaml"}, []string{"has no sinks", "pawl.yaml"}},
+		{"a sink", config.Config{Sinks: map[string]config.Sink{"web": {}}}, nil},
+	} {
+		var log bytes.Buffer
+		new(app).warnOfNoSinks(slog.New(slog.NewTextHandler(&log, nil)), &c.config)
+		if (log.Len() > 0) != (c.want != nil) {
+			t.Errorf("%s: logged %q", c.name, log.String())
+		}
+		for _, part := range c.want {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("%s: no %q in %s", c.name, part, log.String())
+			}
+		}
+	}
+}
+
 func TestConfigCommands(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
@@ -104,11 +168,11 @@ func TestConfigCommands(t *testing.T) {
 		code int
 		want []string // in either stream
 	}{
-		{[]string{"config", "check", good}, ExitDone, []string{good, "1 sink, 1 upstream"}},
+		{[]string{"config", "check", "--file-only", good}, ExitDone, []string{good, "1 sink, 1 upstream"}},
 		{[]string{"config", "check", "--config", bad}, ExitError, []string{bad + ":3", "http", bad + ":4", "timeout"}},
 		{[]string{"config", "check", filepath.Join(dir, "none.yaml")}, ExitNotFound, []string{"none.yaml"}},
 		{[]string{"config", "show", "-c", good}, ExitDone, []string{"listen: 127.0.0.1:7295", "base_url: http://127.0.0.1:1"}},
-		{[]string{"config", "reference"}, ExitDone, []string{"server.listen", "127.0.0.1:7295"}},
+		{[]string{"config", "reference"}, ExitDone, []string{"\n  server.listen (string; default 127.0.0.1:7295)\n      Address and port"}},
 		{[]string{"config", "reference", "-o", "json"}, ExitDone, []string{`"key": "server.listen"`}},
 		{[]string{"config", "example"}, ExitDone, []string{"upstreams:", "sinks:"}},
 		{[]string{"run", "--config", bad}, ExitError, []string{bad + ":3", bad + ":4"}},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,7 @@ func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, acceptLoss bool) e
 	if err != nil {
 		return err
 	}
+	a.warnOfNoSinks(log, c)
 	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv}
 	if a.OutTerminal {
 		o.Ready = func(r daemon.Ready) {
@@ -69,4 +71,15 @@ func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, acceptLoss bool) e
 		}
 	}
 	return daemon.Run(cmd.Context(), c, o)
+}
+
+// warnOfNoSinks says so where there is nothing to do, which is seldom meant.
+func (a *app) warnOfNoSinks(log *slog.Logger, c *config.Config) {
+	switch {
+	case len(c.Sinks) > 0:
+	case c.File == "":
+		log.Warn("no configuration file was found, so that there are no sinks; `pawl config example` prints one to start from", "looked for", config.Places(a.Env))
+	default:
+		log.Warn("the configuration has no sinks", "file", c.File)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -234,18 +236,10 @@ func whyNot(w *waited) string {
 }
 
 // join puts the parts that are there in a row: "Failed: Rejected: bad name".
-func join(parts ...string) string {
-	s := ""
-	for _, p := range parts {
-		switch {
-		case p == "":
-		case s == "":
-			s = p
-		default:
-			s += ": " + p
-		}
-	}
-	return s
+func join(parts ...string) string { return joinBy(": ", parts...) }
+
+func joinBy(sep string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), sep)
 }
 
 // progress counts on a terminal's standard error; elsewhere it is silent.

@@ -54,25 +54,76 @@ type Ready struct {
 // order within the configuration's shutdown_grace. An error says what could not
 // be started, or what broke.
 func Run(ctx context.Context, c *config.Config, o Options) error {
+	o.setDefaults()
+	began := time.Now()
+	// The addresses are taken first: a second daemon by mistake learns of it at
+	// once, and callers that come early wait instead of being refused.
+	listeners, err := listenAll(ctx, c.Server)
+	if err != nil {
+		return err
+	}
+	d, err := start(ctx, c, o)
+	if err != nil {
+		for _, l := range listeners {
+			l.Close()
+		}
+		return err
+	}
+	return d.serve(ctx, listeners, began)
+}
+
+func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
 	}
-	began := time.Now()
-	// The address is taken first: a second daemon by mistake learns of it at
-	// once, and callers that come early wait instead of being refused.
-	listener, err := listen(ctx, c.Server.Listen)
+}
+
+// Check finds what would keep a daemon from starting, as far as that shows
+// without store, network and address: it reads every secret, certificate and
+// module that the configuration names, and hands each plugin its config. What is
+// wrong comes as config.Errors, all of it at once.
+func Check(ctx context.Context, c *config.Config, o Options) error {
+	o.setDefaults()
+	t, err := prepare(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	d, err := start(ctx, c, o)
-	if err != nil {
-		listener.Close()
-		return err
+	return t.closeAll()
+}
+
+// prepare opens what needs no store, or says all that is wrong with it.
+func prepare(ctx context.Context, c *config.Config, o Options) (*targets, error) {
+	wrong := append(wrongServer(c, o), wrongStore(c)...)
+	t, err := openTargets(ctx, c, o)
+	if more, ok := errors.AsType[config.Errors](err); ok {
+		wrong = append(wrong, more...)
+	} else if err != nil {
+		return nil, err
 	}
-	return d.serve(ctx, listener, began)
+	if len(wrong) == 0 {
+		return t, nil
+	}
+	if t != nil {
+		return nil, errors.Join(wrong.Sorted(), t.closeAll())
+	}
+	return nil, wrong.Sorted()
+}
+
+// listenAll listens at server.listen and, where it is set, at server.socket.
+func listenAll(ctx context.Context, s config.Server) ([]net.Listener, error) {
+	tcp, err := listen(ctx, s.Listen)
+	if err != nil || s.Socket == "" {
+		return []net.Listener{tcp}, err
+	}
+	unix, err := listenSocket(ctx, s.Socket)
+	if err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	return []net.Listener{tcp, unix}, nil
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {
@@ -100,7 +151,7 @@ type daemon struct {
 // what is open when something fails.
 func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err error) {
 	d = &daemon{config: c, options: o}
-	if d.targets, err = openTargets(ctx, c, o); err != nil {
+	if d.targets, err = prepare(ctx, c, o); err != nil {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
@@ -121,14 +172,17 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 }
 
 // serve answers until ctx ends or the API breaks, then stops in good order.
-func (d *daemon) serve(ctx context.Context, listener net.Listener, began time.Time) error {
+func (d *daemon) serve(ctx context.Context, listeners []net.Listener, began time.Time) error {
 	stats := d.engine.Stats()
 	ready := Ready{
-		Address: d.url(listener.Addr()), Store: stats.Info.Directory, Sinks: len(d.config.Sinks),
+		Address: d.url(listeners[0].Addr()), Store: stats.Info.Directory, Sinks: len(d.config.Sinks),
 		Resources: stats.Resources, Took: time.Since(began),
 	}
 	log := d.options.Logger
 	log.Info("ready", "address", ready.Address, "store", ready.Store, "sinks", ready.Sinks, "resources", ready.Resources, "took", ready.Took.Round(time.Millisecond))
+	if path := d.config.Server.Socket; path != "" {
+		log.Info("listening at a socket as well", "socket", path)
+	}
 	if d.options.Ready != nil {
 		d.options.Ready(ready)
 	}
@@ -139,7 +193,7 @@ func (d *daemon) serve(ctx context.Context, listener net.Listener, began time.Ti
 		log.Info("stopping: calls in flight may finish", "grace", d.config.Server.ShutdownGrace)
 	})
 	defer release()
-	err := d.server.Serve(ctx, listener)
+	err := d.server.Serve(ctx, listeners...)
 	if at := told.Load(); at != 0 {
 		grace -= time.Since(began) - time.Duration(at)
 	}

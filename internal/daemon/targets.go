@@ -38,79 +38,97 @@ func openTargets(ctx context.Context, c *config.Config, o Options) (*targets, er
 	return t, nil
 }
 
+// open goes on after what it can't open, so that all of it is told at once.
 func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
+	var wrong config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u, err := upstream.Open(upstreamConfig(name, c.Upstreams[name]), upstream.Options{Logger: o.Logger, LookupEnv: o.LookupEnv})
 		if err != nil {
-			return err
+			wrong = append(wrong, wrongUpstream(c, name, err)...)
+			continue
 		}
 		t.upstreams[name] = u
 	}
 	host, err := wasmhost.New(ctx, wasmhost.Options{CacheDir: c.Wasm.CacheDir, MemoryBytes: largestMemory(c), Logger: o.Logger})
 	if err != nil {
-		return err
+		return append(wrong, wrongHost(c, "wasm.cache_dir", err)).Sorted()
 	}
 	for _, name := range t.names {
 		if err := t.openSink(ctx, host, c, name); err != nil {
-			return err
+			wrong = append(wrong, err)
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong.Sorted()
 	}
 	return nil
 }
 
-func (t *targets) openSink(ctx context.Context, host *wasmhost.Host, c *config.Config, name string) error {
+func (t *targets) openSink(ctx context.Context, host *wasmhost.Host, c *config.Config, name string) *config.Error {
 	s := c.Sinks[name]
-	plugin, err := t.plugin(ctx, host, c, s.Plugin)
-	if err != nil {
-		return fmt.Errorf("sink %s: %w", name, err)
+	plugin, wrong := t.plugin(ctx, host, c, name)
+	if wrong != nil {
+		return wrong
 	}
 	sc := wasmhost.SinkConfig{Name: name, Config: s.Config, Limits: sinkLimits(c, s)}
 	for _, u := range s.Upstreams {
-		sc.Upstreams = append(sc.Upstreams, t.upstreams[u])
+		if opened := t.upstreams[u]; opened != nil {
+			sc.Upstreams = append(sc.Upstreams, opened)
+		} else {
+			sc.Upstreams = append(sc.Upstreams, standIn{name: u, config: c.Upstreams[u]})
+		}
 	}
-	t.sinks[name], err = plugin.Open(ctx, sc)
+	sink, err := plugin.Open(ctx, sc)
 	if err != nil {
-		delete(t.sinks, name)
+		return wrongHost(c, "sinks."+name+".config", err)
 	}
-	return err
+	t.sinks[name] = sink
+	return nil
 }
 
-// plugin loads each plugin once, however many sinks use it.
-func (t *targets) plugin(ctx context.Context, host *wasmhost.Host, c *config.Config, name string) (*wasmhost.Plugin, error) {
+// plugin loads the plugin of a sink: each once, however many sinks use it.
+func (t *targets) plugin(ctx context.Context, host *wasmhost.Host, c *config.Config, sink string) (*wasmhost.Plugin, *config.Error) {
+	name := c.Sinks[sink].Plugin
 	if p := t.plugins[name]; p != nil {
 		return p, nil
 	}
-	wasm, err := readPlugin(c, name)
+	key, wasm, err := readPlugin(c, sink)
 	if err != nil {
-		return nil, err
+		return nil, c.Wrong(key, err.Error(), "")
 	}
 	p, err := host.Load(ctx, wasm, name)
 	if err != nil {
-		return nil, err
+		return nil, wrongHost(c, key, err)
 	}
-	t.plugins[name] = p
 	want, digest := c.Plugins[name].SHA256, p.Digest()
 	if got := hex.EncodeToString(digest[:]); want != "" && !strings.EqualFold(got, want) {
-		return nil, fmt.Errorf("plugin %s: the module's SHA-256 is %s, but plugins.%s.sha256 wants %s; put the right file there, or correct the digest", name, got, name, want)
+		_ = p.Close(ctx)
+		return nil, c.Wrong("plugins."+name+".sha256", fmt.Sprintf("the module's SHA-256 is %s, not %s", got, want), "put the right file there, or correct the digest")
 	}
+	t.plugins[name] = p
 	return p, nil
 }
 
-// readPlugin reads the module that the configuration names, which is the
-// bundled one of that name where it is not declared.
-func readPlugin(c *config.Config, name string) ([]byte, error) {
+// readPlugin reads the module that a sink's plugin is: the file that the
+// configuration names, or a bundled one. key is what names it.
+func readPlugin(c *config.Config, sink string) (key string, wasm []byte, err error) {
+	name := c.Sinks[sink].Plugin
 	p, declared := c.Plugins[name]
 	switch {
 	case !declared:
-		return bundled.Plugin(name)
+		key = "sinks." + sink + ".plugin"
+		wasm, err = bundled.Plugin(name)
 	case p.Path == "":
-		return bundled.Plugin(p.Bundled)
+		key = "plugins." + name + ".bundled"
+		wasm, err = bundled.Plugin(p.Bundled)
+	default:
+		key = "plugins." + name + ".path"
+		wasm, err = os.ReadFile(p.Path)
 	}
-	wasm, err := os.ReadFile(p.Path)
-	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w; see plugins.%s.path", name, err, name)
-	}
-	return wasm, nil
+	return key, wasm, err
 }
 
 // pluginStats is what the metrics show of plugins.

@@ -79,6 +79,12 @@ func loadTokens(path string, log *slog.Logger) (*tokens, error) {
 	return &tokens{file: file}, nil
 }
 
+// CheckTokens says what is wrong with a token file; nil: it can be used.
+func CheckTokens(path string) error {
+	_, err := readTokens(path)
+	return err
+}
+
 // readTokens reads one token a line; blank lines and those that start with #
 // are none.
 func readTokens(path string) ([][sha256.Size]byte, error) {

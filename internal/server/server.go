@@ -132,17 +132,19 @@ func New(o Options) (*Server, error) {
 // Handler answers the API.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Serve answers on l until ctx ends; then it ends watches and waits, lets other
-// requests finish within Options.ShutdownGrace, and returns nil. A listener
-// that others than this machine can reach is refused where neither tokens nor
-// client certificates are asked for.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if err := s.mayListen(l.Addr()); err != nil {
-		l.Close()
-		return err
-	}
-	if s.o.TLS != nil {
-		l = tls.NewListener(l, s.o.TLS)
+// Serve answers on every listener until ctx ends; then it ends watches and
+// waits, lets other requests finish within Options.ShutdownGrace, and returns
+// nil. It closes the listeners. One that others than this machine can reach is
+// refused where neither tokens nor client certificates are asked for. A unix
+// socket has no TLS: its file's permissions say who may connect.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	for _, l := range listeners {
+		if err := s.mayListen(l.Addr()); err != nil {
+			for _, l := range listeners {
+				l.Close()
+			}
+			return err
+		}
 	}
 	hs := &http.Server{
 		Handler:           s.handler,
@@ -151,11 +153,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- hs.Serve(l) }()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		address := l.Addr()
+		if s.o.TLS != nil && address.Network() != "unix" {
+			l = tls.NewListener(l, s.o.TLS)
+		}
+		go func() { failed <- fmt.Errorf("the API at %s ended: %w", address, hs.Serve(l)) }()
+	}
+	running := len(listeners)
+	var broken error
 	select {
-	case err := <-failed:
-		return fmt.Errorf("the API at %s ended: %w", l.Addr(), err)
+	case broken = <-failed:
+		running--
 	case <-ctx.Done():
 	}
 	s.stop(errStopping)
@@ -165,8 +175,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		s.log.Warn("requests were cut off at shutdown", "after", s.o.ShutdownGrace)
 		_ = hs.Close()
 	}
-	<-failed
-	return nil
+	for range running {
+		<-failed
+	}
+	return broken
 }
 
 // mayListen refuses an address that others can reach where nobody is asked who
