@@ -66,7 +66,7 @@ func (s *Store) giveUp() error {
 
 func (s *Store) open() (err error) {
 	for _, dir := range []string{s.opts.Dir, s.dataDir(), s.journalDir()} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := makeDir(dir, syncDir); err != nil {
 			return err
 		}
 	}
@@ -80,10 +80,6 @@ func (s *Store) open() (err error) {
 	noMark := s.openMark(fresh)
 	if noMark != nil && !(s.opts.AcceptLoss && errors.Is(noMark, outbox.ErrLost)) {
 		return noMark
-	}
-	// A fresh directory is itself to be found after a power cut.
-	if err := errors.Join(syncDir(s.opts.Dir), syncDir(filepath.Dir(s.opts.Dir))); err != nil {
-		return err
 	}
 	if err := setAside(s.dataDir(), s.asideDir()); err != nil {
 		return err
@@ -105,6 +101,23 @@ func (s *Store) open() (err error) {
 	}
 	s.journal, err = newJournal(s.journalDir(), s.committed.Load(), segment)
 	return err
+}
+
+// makeDir makes dir and what is missing above it, and sees to it that each is
+// found after a power cut. What is there already is left alone: who runs pawl
+// need not be able to read the directories above the store.
+func makeDir(dir string, sync func(parent string) error) error {
+	if there, err := exists(dir); err != nil || there {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent, sync); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return sync(parent)
 }
 
 // isFresh tells that nothing was ever kept in dir. The mark is made first.

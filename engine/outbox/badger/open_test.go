@@ -9,10 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
 
 	"github.com/pawlsync/pawl/engine/outbox"
 )
@@ -63,6 +66,60 @@ func TestTheHolderOfALockIsNamed(t *testing.T) {
 	}
 	if _, err := Check(t.Context(), opts.Dir, nil); !errors.Is(err, outbox.ErrLocked) {
 		t.Errorf("check = %v, want ErrLocked", err)
+	}
+}
+
+// Directories that are made can be found after a power cut; those above them are
+// not so much as read.
+func TestDirectoriesAreMadeDurably(t *testing.T) {
+	root := t.TempDir()
+	var synced []string
+	record := func(dir string) error { synced = append(synced, dir); return nil }
+	dir := filepath.Join(root, "a", "b", "c")
+	for range 2 { // there is nothing to do the second time
+		if err := makeDir(dir, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{root, filepath.Join(root, "a"), filepath.Join(root, "a", "b")}
+	if !slices.Equal(synced, want) {
+		t.Errorf("synced %q, want %q", synced, want)
+	}
+}
+
+// A service's user often can't list the directory that its own stands in.
+func TestTheDirectoryAboveNeedNotBeReadable(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	const nobody = 65534
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "store")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, nobody, nobody), os.Chmod(parent, 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(parent), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with this goroutine
+		if err := unix.Setfsuid(nobody); err != nil {
+			result <- err
+			return
+		}
+		if _, err := os.ReadDir(parent); !errors.Is(err, fs.ErrPermission) {
+			result <- fmt.Errorf("%s can be read: %v", parent, err)
+			return
+		}
+		s, err := Open(testOptions(t, dir))
+		if err == nil {
+			err = s.Close()
+		}
+		result <- err
+	}()
+	if err := <-result; err != nil {
+		t.Error(err)
 	}
 }
 
