@@ -122,9 +122,19 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 		st.Generation = 7
 		return Resource{Sink: "web", Key: "a", Generation: 7, PutAt: put, Owner: "git", Status: st}
 	}
+	fresh := base(Status{Phase: record.Pending, FailedAt: noon.Add(-time.Second), Acked: &Acked{Generation: 5, At: noon.Add(-3 * time.Hour)}})
+	gone := fresh
+	gone.Tombstone, gone.Status.Suspended = true, true
+	damaged := Resource{Sink: "web", Key: "a", Status: Status{Phase: record.Failed, Reason: record.ReasonDamaged, Message: "checksum"}}
+	undeletable := base(Status{Phase: record.Failed, Reason: record.ReasonRejected, Message: "the sink can't delete"})
+	undeletable.Tombstone = true
 	closed := Sink{Name: "web", Configured: true, Breaker: "closed", Waiting: Waiting{Fresh: 3}}
 	open := closed
 	open.Breaker, open.NextProbe, open.LastError = "open", noon.Add(3*time.Second), "connection refused"
+	alone := closed
+	alone.Waiting, alone.LastError, alone.LastErrorStatus, alone.LastErrorAt = Waiting{Fresh: 1}, "connection refused", "unreachable", noon.Add(-2*time.Second)
+	locked := open
+	locked.LastErrorStatus, locked.LastError = "unauthorized", "401 Unauthorized"
 	held := closed
 	held.Suspended, held.SuspendReason = true, record.ReasonRestored
 	suspended := base(Status{Phase: record.Pending, Suspended: true})
@@ -141,7 +151,17 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 		{"retried", base(Status{Phase: record.Pending, Reason: record.ReasonRetryable, Message: "503 Service Unavailable", Attempts: 2, NextAt: noon.Add(4 * time.Second)}), closed,
 			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet (2 attempts failed): Retryable, 503 Service Unavailable. It is tried again in 4s. The target never confirmed a generation of it."},
 		{"behind a breaker", base(Status{Phase: record.Pending, Reason: record.ReasonUnreachable, NextAt: noon}), open,
-			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet: Unreachable. It is tried again now. The target does not answer, and the whole sink waits for it without burning attempts: connection refused. It is probed in 3s. The target never confirmed a generation of it."},
+			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet: Unreachable. The target does not answer, and the whole sink waits for it without burning attempts: connection refused. It is probed in 3s. The target never confirmed a generation of it."},
+		{"locked out", base(Status{Phase: record.Pending, Reason: record.ReasonUnauthorized, NextAt: noon.Add(time.Minute)}), locked,
+			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet: Unauthorized. The target refuses our credentials, and the whole sink waits for it without burning attempts: 401 Unauthorized. It is probed in 3s. The target never confirmed a generation of it."},
+		{"fresh, after a call that found no target", fresh, alone,
+			"web/a is to have generation 7, put 1m30s ago by git. It waits for its delivery. The newest call of its sink, 2s ago, says: the target does not answer: connection refused. A call for an older state failed 1s ago; this one goes out once the sink's retry.base has passed since. What the target confirmed last is generation 5, 3h0m ago."},
+		{"a deletion that the resource's suspension does not hold", gone, closed,
+			"web/a is to be deleted, generation 7, put 1m30s ago by git. It waits for its deletion, with 2 others of its sink. A call for an older state failed 1s ago; this one goes out once the sink's retry.base has passed since. What the target confirmed last is generation 5, 3h0m ago."},
+		{"a plugin without delete", undeletable, closed,
+			"web/a is to be deleted, generation 7, put 1m30s ago by git. It can't be deleted: Rejected, the sink can't delete. Nothing happens until pawl retry is called; pawl forget gives it up and leaves the target as it is. The target never confirmed a generation of it."},
+		{"damaged", damaged, closed,
+			"Its record in the store can't be read: checksum. pawl forget discards it; put it again after that."},
 		{"acked", base(Status{Phase: record.AckedPhase, Acked: &Acked{Generation: 7, At: noon.Add(-49 * time.Hour)}}), closed,
 			"web/a is to have generation 7, put 1m30s ago by git. The target confirmed it. Nothing is to be done but to look for drift now and then. This generation was last confirmed 2 days ago."},
 		{"drifted", base(Status{Phase: record.Drifted, DriftPaths: []string{"/x", "/y"}, NextAt: noon.Add(10 * time.Minute)}), closed,
@@ -187,13 +207,20 @@ func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
 		Sinks: []Sink{
 			{Name: "a", Configured: true, Breaker: "closed", Counts: map[record.Phase]int{record.Failed: 1, record.Pending: 9}},
 			{Name: "b", Configured: true, Breaker: "open", LastErrorStatus: "unauthorized", NextProbe: noon.Add(time.Second)},
+			{Name: "few", Configured: true, Breaker: "closed", LastErrorStatus: "unauthorized", LastErrorAt: noon.Add(-time.Minute), OldestUnacked: noon.Add(-time.Hour)},
+			{Name: "late", Configured: true, Breaker: "closed", LastErrorStatus: "retry", OldestUnacked: noon.Add(-time.Hour)},
+			{Name: "recent", Configured: true, Breaker: "closed", OldestUnacked: noon.Add(-time.Minute)},
+			{Name: "held", Configured: true, Breaker: "closed", OldestUnacked: noon.Add(-time.Hour), Suspended: true, SuspendReason: record.ReasonOperator},
 			{Name: "c", Counts: map[record.Phase]int{record.Orphaned: 2}},
 		},
 	}
 	want := []string{
 		"The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.",
 		"Sink b: the target refuses our credentials. It is probed in 1s.",
+		"Sink few: the target refuses our credentials, and nothing was confirmed since the newest call, 1m0s ago.",
+		"Sink late: its oldest change is not confirmed since 1h0m.",
 		"Sink a: 1 resource Failed.",
+		"Sink held is suspended (Operator).",
 		"2 resources belong to sink c, which is not in the configuration.",
 	}
 	if got := Headlines(&st, noon); fmt.Sprint(got) != fmt.Sprint(want) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,27 +12,37 @@ import (
 // Explain says in a paragraph why a resource is where it is, what happens next
 // and what an operator may do. It names no payload values.
 func Explain(r *Resource, s *Sink, now time.Time) string {
-	var parts []string
-	for _, part := range []string{
-		explainDesired(r, now),
-		explainPhase(r, s, now),
-		explainHolds(r, s, now),
-		explainAcked(r, now),
-	} {
-		if part != "" {
-			parts = append(parts, part)
-		}
+	if s == nil {
+		s = &Sink{}
 	}
-	return strings.Join(parts, " ")
+	x := &explanation{r: r, st: &r.Status, s: s, now: now}
+	return sentences(x.desired(), x.phase(), x.holds(), x.acked())
 }
 
-func explainDesired(r *Resource, now time.Time) string {
+// explanation is what one is made of.
+type explanation struct {
+	r   *Resource
+	st  *Status
+	s   *Sink
+	now time.Time
+}
+
+// sentences puts those that are there in a row.
+func sentences(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), " ")
+}
+
+func (x *explanation) desired() string {
+	r := x.r
+	if r.Generation == 0 { // its record can't be read
+		return ""
+	}
 	what := fmt.Sprintf("%s/%s is to have generation %d", r.Sink, r.Key, r.Generation)
 	if r.Tombstone {
 		what = fmt.Sprintf("%s/%s is to be deleted, generation %d", r.Sink, r.Key, r.Generation)
 	}
 	if !r.PutAt.IsZero() {
-		what += ", put " + ago(r.PutAt, now)
+		what += ", put " + ago(r.PutAt, x.now)
 	}
 	if r.Owner != "" {
 		what += " by " + r.Owner
@@ -39,96 +50,143 @@ func explainDesired(r *Resource, now time.Time) string {
 	return what + "."
 }
 
-func explainPhase(r *Resource, s *Sink, now time.Time) string {
-	st := &r.Status
+func (x *explanation) phase() string {
+	st := x.st
 	switch st.Phase {
 	case record.Pending:
-		return explainPending(r, s, now)
+		return x.pending()
 	case record.Delivering:
 		return "A call to the target is under way."
 	case record.AckedPhase:
-		return explainDone(r)
+		return x.done()
 	case record.Drifted:
 		where := ""
 		if len(st.DriftPaths) > 0 {
 			where = " at " + strings.Join(st.DriftPaths, ", ")
 		}
-		return fmt.Sprintf("The target was changed by somebody else%s, and the policy is to report that and touch nothing. %s"+
-			" Accept what is there (pawl accept), or put the desired state back (pawl apply --force).", where, next("It is looked at again", st.NextAt, now))
+		return sentences(fmt.Sprintf("The target was changed by somebody else%s, and the policy is to report that and touch nothing.", where), x.next("It is looked at again"),
+			"Accept what is there (pawl accept), or put the desired state back (pawl apply --force).")
 	case record.Stalled:
-		return fmt.Sprintf("Its attempts ran out: %s. %s A new generation or pawl retry starts it at once.", cause(st), next("It is tried again", st.NextAt, now))
+		return sentences(fmt.Sprintf("Its attempts ran out: %s.", cause(st)), x.next("It is tried again"), "A new generation or pawl retry starts it at once.")
 	case record.Failed:
-		return explainFailed(r)
+		return x.failed()
 	case record.Obsolete:
 		return "The target holds something newer and refuses this state as of the past. That is no error and nothing happens until a new generation is put."
 	case record.Deleting:
-		return fmt.Sprintf("The target said that the deletion is under way. %s Only when the object is gone does the record go.", next("It is looked at again", st.NextAt, now))
+		return sentences("The target said that the deletion is under way.", x.next("It is looked at again"), "Only when the object is gone does the record go.")
 	case record.Orphaned:
-		return fmt.Sprintf("The sink %s is not in the configuration, so that nothing is delivered. It goes on when the sink returns; pawl forget gives it up.", r.Sink)
+		return fmt.Sprintf("The sink %s is not in the configuration, so that nothing is delivered. It goes on when the sink returns; pawl forget gives it up.", x.r.Sink)
 	}
 	return fmt.Sprintf("Its phase is %s.", st.Phase)
 }
 
-func explainPending(r *Resource, s *Sink, now time.Time) string {
-	st := &r.Status
+func (x *explanation) pending() string {
+	st := x.st
 	switch st.Reason {
 	case record.ReasonNone:
 		if st.Attempts == 0 {
-			return fmt.Sprintf("It waits for its first delivery, with %s of its sink.", count(waiting(s)-1, "other"))
+			return x.waiting()
 		}
 	case record.ReasonSettling:
-		return "An earlier request got no answer and may still land. " + next("The target is looked at again", st.NextAt, now)
+		return sentences("An earlier request got no answer and may still land.", x.next("The target is looked at again"))
 	case record.ReasonInProgress:
-		return "The target still works on it. " + next("It is looked at again", st.NextAt, now)
+		return sentences("The target still works on it.", x.next("It is looked at again"))
 	case record.ReasonPaused:
-		return "The target asked for a pause. " + next("It goes on", st.NextAt, now)
+		return sentences("The target asked for a pause.", x.next("It goes on"))
 	case record.ReasonFighting:
-		return "Its drift was corrected too often within the hour: somebody else keeps changing the target. " + next("It is left alone until it is tried again", st.NextAt, now)
+		return sentences("Its drift was corrected too often within the hour: somebody else keeps changing the target.", x.next("It is left alone until it is tried again"))
 	case record.ReasonTargetChanged:
-		return "The sink talks to another target than before, so that what the old one confirmed counts no more. " + next("The new one is looked at", st.NextAt, now)
+		return sentences("The sink talks to another target than before, so that what the old one confirmed counts no more.", x.next("The new one is looked at"))
 	}
 	failed := ""
 	if st.Attempts > 0 {
 		failed = fmt.Sprintf(" (%s failed)", count(st.Attempts, "attempt"))
 	}
-	return fmt.Sprintf("It is not delivered yet%s: %s. %s", failed, cause(st), next("It is tried again", st.NextAt, now))
+	return sentences(fmt.Sprintf("It is not delivered yet%s: %s.", failed, cause(st)), x.next("It is tried again"))
 }
 
-func explainDone(r *Resource) string {
-	if a := r.Status.Acked; a != nil && a.Missing {
+// waiting explains a state that no call was made for yet.
+func (x *explanation) waiting() string {
+	what := "delivery"
+	switch {
+	case x.r.Tombstone:
+		what = "deletion"
+	case x.st.Acked == nil:
+		what = "first delivery"
+	}
+	others := ""
+	if n := x.s.Waiting.Fresh + x.s.Waiting.Retry - 1; n > 0 {
+		others = fmt.Sprintf(", with %s of its sink", count(n, "other"))
+	}
+	said := fmt.Sprintf("It waits for its %s%s.", what, others)
+	if x.held() {
+		return said
+	}
+	if trouble := Trouble(x.s); trouble != "" {
+		said += fmt.Sprintf(" The newest call of its sink, %s, says: %s: %s.", ago(x.s.LastErrorAt, x.now), trouble, strings.TrimRight(x.s.LastError, "."))
+	}
+	if !x.st.FailedAt.IsZero() {
+		said += fmt.Sprintf(" A call for an older state failed %s; this one goes out once the sink's retry.base has passed since.", ago(x.st.FailedAt, x.now))
+	}
+	return said
+}
+
+func (x *explanation) done() string {
+	if a := x.st.Acked; a != nil && a.Missing {
 		return "The target's object is missing, and that was accepted; a new generation puts it back."
 	}
-	if r.Status.Reason == record.ReasonAccepted {
+	if x.st.Reason == record.ReasonAccepted {
 		return "The target differs from the desired state, and that was accepted; a new generation is applied again."
 	}
 	return "The target confirmed it. Nothing is to be done but to look for drift now and then."
 }
 
-func explainFailed(r *Resource) string {
-	st := &r.Status
-	switch st.Reason {
-	case record.ReasonContended:
+func (x *explanation) failed() string {
+	st := x.st
+	switch {
+	case st.Reason == record.ReasonDamaged:
+		return fmt.Sprintf("Its record in the store can't be read: %s. pawl forget discards it; put it again after that.", message(st))
+	case st.Reason == record.ReasonContended:
 		return fmt.Sprintf("Another resource keeps the same object at the target: %s. Delete or rename one of the two.", message(st))
-	case record.ReasonNotOurs:
+	case st.Reason == record.ReasonNotOurs:
 		return "The object at the target can't be told to be ours, so that it is not deleted. Take it over (pawl accept) or give the resource up (pawl forget)."
+	case x.r.Tombstone: // refused by the target, or the plugin has no delete
+		return fmt.Sprintf("It can't be deleted: %s. Nothing happens until pawl retry is called; pawl forget gives it up and leaves the target as it is.", cause(st))
 	}
 	return fmt.Sprintf("The target refuses it for good: %s. Nothing happens until a new generation is put, or pawl retry is called.", cause(st))
 }
 
-// explainHolds names what keeps it from going on though it is due.
-func explainHolds(r *Resource, s *Sink, now time.Time) string {
+// held reports whether something other than its own schedule keeps it back,
+// which holds then names.
+func (x *explanation) held() bool {
+	s := x.s
+	return !x.r.Tombstone && (x.r.Suspend || x.st.Suspended) || s.Suspended || breakerOpen(s) || s.PausedUntil.After(x.now)
+}
+
+// next says when what happens: "It is tried again in 5s."; nothing of one that
+// is held, whose own time means nothing until that ends.
+func (x *explanation) next(what string) string {
+	if x.held() {
+		return ""
+	}
+	return next(what, x.st.NextAt, x.now)
+}
+
+// holds names what keeps it from going on though it is due.
+func (x *explanation) holds() string {
+	r, s := x.r, x.s
 	var holds []string
-	if r.Suspend {
+	if r.Suspend && !r.Tombstone { // which a resource's own flags don't hold
 		holds = append(holds, "Its source suspended it.")
 	}
-	if r.Status.Suspended {
+	if x.st.Suspended && !r.Tombstone {
 		holds = append(holds, "An operator suspended it; pawl resume lets it go on.")
 	}
-	if r.Status.Command != record.NoCommand {
-		holds = append(holds, fmt.Sprintf("An operator's order (%s) waits for its delivery.", r.Status.Command))
+	if x.st.Command != record.NoCommand {
+		holds = append(holds, fmt.Sprintf("An operator's order (%s) waits for its delivery.", x.st.Command))
 	}
-	if r.Status.Phase == record.Orphaned || s == nil {
-		return strings.Join(holds, " ")
+	if x.st.Phase == record.Orphaned {
+		return sentences(holds...)
 	}
 	if s.Suspended {
 		why := ""
@@ -140,28 +198,55 @@ func explainHolds(r *Resource, s *Sink, now time.Time) string {
 	if breakerOpen(s) {
 		why := ""
 		if s.LastError != "" {
-			why = ": " + s.LastError
+			why = ": " + strings.TrimRight(s.LastError, ".")
 		}
-		holds = append(holds, strings.TrimSpace(fmt.Sprintf("The target does not answer, and the whole sink waits for it without burning attempts%s. %s", why, next("It is probed", s.NextProbe, now))))
+		holds = append(holds, fmt.Sprintf("%s, and the whole sink waits for it without burning attempts%s.", upper(orElse(Trouble(s), noAnswer)), why),
+			next("It is probed", s.NextProbe, x.now))
 	}
-	if s.PausedUntil.After(now) {
-		holds = append(holds, fmt.Sprintf("The target asked its callers to pause; the sink goes on %s.", in(s.PausedUntil, now)))
+	if s.PausedUntil.After(x.now) {
+		holds = append(holds, fmt.Sprintf("The target asked its callers to pause; the sink goes on %s.", in(s.PausedUntil, x.now)))
 	}
-	return strings.Join(holds, " ")
+	return sentences(holds...)
 }
 
-func explainAcked(r *Resource, now time.Time) string {
-	a := r.Status.Acked
+func (x *explanation) acked() string {
+	a := x.st.Acked
 	switch {
-	case a == nil && r.Status.Phase != record.AckedPhase:
-		return "The target never confirmed a generation of it."
-	case a == nil || a.Generation == r.Generation && r.Status.Phase == record.AckedPhase && a.At.IsZero():
+	case x.st.Reason == record.ReasonDamaged: // it is not known
 		return ""
-	case a.Generation == r.Generation:
-		return fmt.Sprintf("This generation was last confirmed %s.", ago(a.At, now))
+	case a == nil && x.st.Phase != record.AckedPhase:
+		return "The target never confirmed a generation of it."
+	case a == nil || a.Generation == x.r.Generation && x.st.Phase == record.AckedPhase && a.At.IsZero():
+		return ""
+	case a.Generation == x.r.Generation:
+		return fmt.Sprintf("This generation was last confirmed %s.", ago(a.At, x.now))
 	}
-	return fmt.Sprintf("What the target confirmed last is generation %d, %s.", a.Generation, ago(a.At, now))
+	return fmt.Sprintf("What the target confirmed last is generation %d, %s.", a.Generation, ago(a.At, x.now))
 }
+
+const (
+	noAnswer = "the target does not answer"
+	noAccess = "the target refuses our credentials"
+)
+
+// Trouble says what is wrong between a sink and its target, going by the newest
+// call; "" if that was answered.
+func Trouble(s *Sink) string {
+	switch s.LastErrorStatus {
+	case "unauthorized":
+		return noAccess
+	case "unreachable":
+		return noAnswer
+	}
+	if breakerOpen(s) { // by faults of the plugin, or before the first call's status is known
+		return noAnswer
+	}
+	return ""
+}
+
+// behind is how old a change is that counts as stuck, without any other sign.
+// The alert in docs/metrics.md has the same.
+const behind = 10 * time.Minute
 
 // Headlines says what needs somebody's attention, most urgent first.
 func Headlines(st *DaemonStatus, now time.Time) []string {
@@ -171,35 +256,37 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 	}
 	for i := range st.Sinks {
 		s := &st.Sinks[i]
-		switch {
-		case !s.Configured:
+		if !s.Configured {
 			other = append(other, fmt.Sprintf("%s belong to sink %s, which is not in the configuration.", count(total(s), "resource"), s.Name))
 			continue
-		case breakerOpen(s) && s.LastErrorStatus == "unauthorized":
-			urgent = append(urgent, fmt.Sprintf("Sink %s: the target refuses our credentials. %s", s.Name, next("It is probed", s.NextProbe, now)))
+		}
+		switch trouble, late := Trouble(s), !s.OldestUnacked.IsZero() && now.Sub(s.OldestUnacked) >= behind; {
 		case breakerOpen(s):
-			urgent = append(urgent, fmt.Sprintf("Sink %s: the target does not answer. %s", s.Name, next("It is probed", s.NextProbe, now)))
+			urgent = append(urgent, fmt.Sprintf("Sink %s: %s. %s", s.Name, trouble, next("It is probed", s.NextProbe, now)))
+		case trouble != "":
+			urgent = append(urgent, fmt.Sprintf("Sink %s: %s, and nothing was confirmed since the newest call, %s.", s.Name, trouble, ago(s.LastErrorAt, now)))
+		case late && !s.Suspended:
+			urgent = append(urgent, fmt.Sprintf("Sink %s: its oldest change is not confirmed since %s.", s.Name, rough(now.Sub(s.OldestUnacked))))
 		}
-		if s.Suspended {
-			other = append(other, fmt.Sprintf("Sink %s is suspended (%s).", s.Name, orElse(string(s.SuspendReason), "no reason given")))
-		}
-		for _, p := range []record.Phase{record.Failed, record.Stalled, record.Drifted} {
-			if n := s.Counts[p]; n > 0 {
-				other = append(other, fmt.Sprintf("Sink %s: %s %s.", s.Name, count(n, "resource"), p))
-			}
-		}
+		other = append(other, sinkHeadlines(s)...)
 	}
 	return append(urgent, other...)
 }
 
-func breakerOpen(s *Sink) bool { return s.Breaker != "" && s.Breaker != "closed" }
-
-func waiting(s *Sink) int {
-	if s == nil {
-		return 1
+func sinkHeadlines(s *Sink) []string {
+	var out []string
+	if s.Suspended {
+		out = append(out, fmt.Sprintf("Sink %s is suspended (%s).", s.Name, orElse(string(s.SuspendReason), "no reason given")))
 	}
-	return max(1, s.Waiting.Fresh+s.Waiting.Retry)
+	for _, p := range []record.Phase{record.Failed, record.Stalled, record.Drifted} {
+		if n := s.Counts[p]; n > 0 {
+			out = append(out, fmt.Sprintf("Sink %s: %s %s.", s.Name, count(n, "resource"), p))
+		}
+	}
+	return out
 }
+
+func breakerOpen(s *Sink) bool { return s.Breaker != "" && s.Breaker != "closed" }
 
 func total(s *Sink) int {
 	n := 0
@@ -223,6 +310,9 @@ func cause(st *Status) string {
 func message(st *Status) string {
 	return strings.TrimRight(orElse(st.Message, "no details are known"), ".")
 }
+
+// upper makes a sentence's first letter a capital one.
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func orElse(s, def string) string {
 	if s == "" {

@@ -17,7 +17,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show how the daemon and its sinks are doing",
 		Long: `Status starts with what needs somebody's attention: a target that does not
 answer or refuses our credentials, a full disk, suspended sinks, resources that
-failed. Where there is no such line, all is well.`,
+failed, changes that wait for long. Where there is no such line, no target is
+known to be in trouble; one that is not called (nothing is due) is not judged.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
@@ -111,9 +112,9 @@ func (a *app) sinkState(s *api.Sink) string {
 		return "not configured"
 	case s.Suspended:
 		return "suspended"
-	case s.Breaker != "closed" && s.Breaker != "" && s.LastErrorStatus == "unauthorized":
-		return "unauthorised"
-	case s.Breaker != "closed" && s.Breaker != "":
+	case s.LastErrorStatus == "unauthorized":
+		return "unauthorized"
+	case api.Trouble(s) != "":
 		return "unreachable"
 	case s.PausedUntil.After(a.Now()):
 		return "paused"
