@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -31,8 +32,9 @@ type overlay struct {
 	mu       sync.Mutex
 	room     sync.Cond // signalled when an apply ends
 	dirty    *layer
-	applying *layer // nil: nothing is under way
-	err      error  // of the last apply
+	applying *layer        // nil: nothing is under way
+	err      error         // of the last apply
+	layer    atomic.Uint64 // number of the last one that was taken
 
 	some chan struct{} // there is something to apply
 	much chan struct{} // there is enough of it
@@ -112,6 +114,7 @@ func (o *overlay) take() *layer {
 	defer o.mu.Unlock()
 	if o.applying == nil && len(o.dirty.entries) > 0 {
 		o.applying, o.dirty = o.dirty, newLayer()
+		o.layer.Add(1)
 	}
 	return o.applying
 }

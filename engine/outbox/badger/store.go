@@ -142,20 +142,26 @@ func (s *Store) claim(from uint64) (uint64, error) {
 // Get implements outbox.Store.
 func (s *Store) Get(key record.Key) (outbox.Record, error) { return s.Load(key) }
 
-// Load implements queue.Backend.
-func (s *Store) Load(key record.Key) (outbox.Record, error) {
-	if rec, ok := s.overlay.lookup(key); ok && !s.isClosed() {
-		return rec, nil
+// Load implements queue.Backend. A reader of Badger sees the newest of
+// everything, not one moment: where a newer layer was taken to Badger meanwhile,
+// the halves may be of different ages, and it looks again.
+func (s *Store) Load(key record.Key) (rec outbox.Record, err error) {
+	for {
+		layer := s.overlay.layer.Load()
+		if rec, ok := s.overlay.lookup(key); ok && !s.isClosed() {
+			return rec, nil
+		}
+		err = s.view(func(txn *badger.Txn) (err error) {
+			rec, err = readRecord(txn, key)
+			return err
+		})
+		if err != nil {
+			return outbox.Record{}, fmt.Errorf("read %s: %w", key, err)
+		}
+		if s.overlay.layer.Load() == layer {
+			return rec, nil
+		}
 	}
-	var rec outbox.Record
-	err := s.view(func(txn *badger.Txn) (err error) {
-		rec, err = readRecord(txn, key)
-		return err
-	})
-	if err != nil {
-		return outbox.Record{}, fmt.Errorf("read %s: %w", key, err)
-	}
-	return rec, nil
 }
 
 func (s *Store) isClosed() bool {
