@@ -42,6 +42,8 @@ func (c *Client) Batch(ctx context.Context, lines iter.Seq[api.BatchLine]) iter.
 		case errors.Is(err, errStopped):
 		case err != nil && ctx.Err() != nil:
 			yield(api.BatchAnswer{}, context.Cause(ctx))
+		case errors.As(err, new(*api.Problem)): // which says where
+			yield(api.BatchAnswer{}, err)
 		case err != nil:
 			yield(api.BatchAnswer{}, fmt.Errorf("the batch was cut after line %d: %w", answered, err))
 		case answered < body.sent.Load():

@@ -181,7 +181,7 @@ func TestWhatTheDaemonRefusesReadsWell(t *testing.T) {
 		says string
 	}{
 		{"a misspelt sink", func() error { _, err := c.Put(ctx, record.Key{Sink: "wbe", Name: "k"}, put(`1`)); return err },
-			api.CodeUnknownSink, `put wbe/k: unknown sink "wbe"; did you mean "web"?`},
+			api.CodeUnknownSink, `there is no sink wbe; did you mean "web"?`},
 		{"a wrong generation", func() error {
 			seven := uint64(7)
 			_, err := c.Put(ctx, record.Key{Sink: "web", Name: "k"}, api.PutRequest{Payload: json.RawMessage(`1`), IfGeneration: &seven})
@@ -344,6 +344,16 @@ func TestABatchThatIsCutSaysSo(t *testing.T) {
 	}
 	if cut == nil || !strings.Contains(cut.Error(), "cut after line 1") {
 		t.Errorf("with two answers missing: %v", cut)
+	}
+	strict := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, `{"line":0,"error":{"code":"too-large","status":413,"detail":"the batch was cut after line 0","hint":"send less"}}`)
+	}))
+	defer strict.Close()
+	for _, err := range dial(t, strict.URL).Batch(t.Context(), lines(3, nil)) {
+		cut = err
+	}
+	if api.CodeOf(cut) != api.CodeTooLarge || strings.Count(cut.Error(), "cut after line") != 1 {
+		t.Errorf("cut by the daemon, which says so itself: %v", cut)
 	}
 	c, e, _ := start(t, engine.Options{})
 	if err := e.Close(t.Context()); err != nil {

@@ -80,7 +80,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	err := s.putGroups(ctx, in, out)
 	if err != nil {
-		out.add(marshalLine(api.BatchAnswer{Error: s.batchProblem(ctx, err, in.line)}))
+		out.add(marshalLine(api.BatchAnswer{Error: s.batchProblem(ctx, err, in)}))
 	}
 	out.close()
 	<-written
@@ -216,10 +216,15 @@ func marshalLine(v any) []byte {
 }
 
 // batchProblem says why a batch ended early.
-func (s *Server) batchProblem(ctx context.Context, err error, line int) *api.Problem {
+func (s *Server) batchProblem(ctx context.Context, err error, in *lineReader) *api.Problem {
 	const again = "lines without an answer may be sent again"
+	line := in.line
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge) && in.size > in.longest:
+		return api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
+			fmt.Sprintf("line %d has more than the %d bytes allowed, and the batch more than %d", line+1, in.longest, tooLarge.Limit),
+			"leave that line out; limits.payload_max_bytes sets how large a payload may be, server.max_request_bytes the batch")
 	case errors.As(err, &tooLarge):
 		return api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
 			fmt.Sprintf("the batch has more than %d bytes, and was cut after line %d", tooLarge.Limit, line), "send the rest in another one; server.max_request_bytes sets the limit")
@@ -238,6 +243,7 @@ type lineReader struct {
 	from    *bufio.Reader
 	longest int // bytes
 	line    int // number of the last one
+	size    int // bytes of the one that is being read, or was read last
 	partial []byte
 }
 
@@ -251,23 +257,23 @@ func (l *lineReader) ready() bool {
 // call after. A line that is too long is skipped and a *api.Problem.
 func (l *lineReader) next() ([]byte, error) {
 	l.partial = l.partial[:0]
-	size := 0
+	l.size = 0
 	for {
 		piece, err := l.from.ReadSlice('\n')
-		size += len(piece)
-		if size <= l.longest {
+		l.size += len(piece)
+		if l.size <= l.longest {
 			l.partial = append(l.partial, piece...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && (size == 0 || !errors.Is(err, io.EOF)):
+		case err != nil && (l.size == 0 || !errors.Is(err, io.EOF)):
 			return nil, err
 		}
 		l.line++ // the last one may lack its end
-		if size > l.longest {
+		if l.size > l.longest {
 			return nil, api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeTooLarge,
-				fmt.Sprintf("line %d has %d bytes, more than the %d allowed", l.line, size, l.longest), "limits.payload_max_bytes sets how large a payload may be")
+				fmt.Sprintf("line %d has %d bytes, more than the %d allowed", l.line, l.size, l.longest), "limits.payload_max_bytes sets how large a payload may be")
 		}
 		return bytes.TrimSpace(bytes.Clone(l.partial)), nil
 	}

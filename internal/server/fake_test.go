@@ -60,7 +60,7 @@ func (f *fake) put(p engine.Put) (engine.PutResult, error) {
 	if f.err != nil {
 		return engine.PutResult{}, f.err
 	}
-	if !slices.ContainsFunc(f.sinks, func(s engine.SinkStatus) bool { return s.Name == p.Key.Sink }) {
+	if !slices.ContainsFunc(f.sinks, func(s engine.SinkStatus) bool { return s.Name == p.Key.Sink && s.Configured }) {
 		return engine.PutResult{}, &engine.Error{Op: "put", Key: p.Key, Err: engine.ErrUnknownSink}
 	}
 	if p.Key.Name == "refused" {
@@ -85,6 +85,15 @@ func (f *fake) emit(e engine.Event) {
 	e.Token = token(f.revision)
 	e.Resource.Desired.Payload = nil
 	f.log = append(f.log, e)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// endWatches ends those under way.
+func (f *fake) endWatches(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watchErr = err
 	close(f.changed)
 	f.changed = make(chan struct{})
 }

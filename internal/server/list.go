@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -66,7 +65,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*output[api.Page], er
 // knownSink refuses a filter by a sink that does not exist: an empty answer
 // would hide the misspelling.
 func (s *Server) knownSink(name string) error {
-	if name == "" || slices.Contains(s.sinkNames(), name) {
+	if name == "" || s.sink(name) != nil {
 		return nil
 	}
 	return s.unknownSink(name)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -55,12 +57,15 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	var e *engine.Error
 	if errors.As(err, &e) {
 		p.Hint = cmp.Or(e.Hint, p.Hint)
-		p.Detail = (&engine.Error{Op: e.Op, Key: e.Key, Err: e.Err}).Error()
+		p.Detail = detail(e)
+	}
+	if p.Code == api.CodeNotFound && e != nil && s.sink(e.Key.Sink) == nil {
+		return s.unknownSink(e.Key.Sink) // which says more than that it has no such resource
 	}
 	switch p.Code {
 	case api.CodeUnknownSink:
 		if e != nil {
-			p.Hint = api.DidYouMean(e.Key.Sink, s.sinkNames())
+			p = s.unknownSink(e.Key.Sink)
 		}
 	case api.CodeConflict, api.CodeStale:
 		if e != nil {
@@ -69,6 +74,9 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	case api.CodeClosed:
 		p.Hint = "try again when it is back"
 	case api.CodeInternal:
+		if errors.Is(err, outbox.ErrDamaged) {
+			p.Hint = "forget the resource, which discards the record, and put it again"
+		}
 		if ctx.Err() == nil {
 			s.log.Error("a request failed", "error", err)
 		}
@@ -76,16 +84,38 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	return p
 }
 
-func (s *Server) unknownSink(name string) *api.Problem {
-	return api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "there is no sink "+name, api.DidYouMean(name, s.sinkNames()))
+// detail is e without its hint, which a problem has apart.
+func detail(e *engine.Error) string {
+	if e.Key.Name == "" && e.Key.Sink != "" { // of a whole sink
+		return fmt.Sprintf("%s %s: %v", e.Op, e.Key.Sink, e.Err)
+	}
+	return (&engine.Error{Op: e.Op, Key: e.Key, Err: e.Err}).Error()
 }
 
-func (s *Server) sinkNames() []string {
-	var names []string
-	for _, sink := range s.engine.Sinks() {
-		names = append(names, sink.Name)
+// unknownSink says that name is no sink, and tells one that was never there from
+// one that left the configuration and has resources still.
+func (s *Server) unknownSink(name string) *api.Problem {
+	if sink := s.sink(name); sink != nil && !sink.Configured {
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "the sink "+name+" is not in the configuration any more",
+			"its resources go on when it returns; forget gives them up")
 	}
-	return names
+	var configured []string
+	for _, sink := range s.engine.Sinks() {
+		if sink.Configured {
+			configured = append(configured, sink.Name)
+		}
+	}
+	return api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "there is no sink "+name, api.DidYouMean(name, configured))
+}
+
+// sink finds a sink that is configured or has resources still; nil: there is none.
+func (s *Server) sink(name string) *engine.SinkStatus {
+	for _, sink := range s.engine.Sinks() {
+		if sink.Name == name {
+			return &sink
+		}
+	}
+	return nil
 }
 
 // writeProblem answers with p.

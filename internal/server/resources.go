@@ -172,10 +172,8 @@ func (s *Server) explain(ctx context.Context, in *KeyInput) (*output[api.Explana
 		return nil, s.problem(ctx, err)
 	}
 	out := api.Explanation{Resource: resource(&r, true)}
-	for _, sink := range s.engine.Sinks() {
-		if sink.Name == in.Sink {
-			out.Sink = sinkStatus(&sink)
-		}
+	if sink := s.sink(in.Sink); sink != nil {
+		out.Sink = sinkStatus(sink)
 	}
 	out.Text = api.Explain(&out.Resource, &out.Sink, s.o.Now())
 	return answer(ctx, s, out, nil)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/api"
 )
@@ -149,6 +150,7 @@ func TestAPayloadThatIsNotJSONTravelsAsBase64(t *testing.T) {
 
 func TestWrongInputSaysWhatIsWrongAndWhere(t *testing.T) {
 	_, f, hs := start(t, Options{PayloadMaxBytes: 300})
+	f.sinks = append(f.sinks, engine.SinkStatus{Name: "left"})
 	const one = "/v1/sinks/web/resource?key=k"
 	for _, c := range []struct {
 		name, method, path, body string
@@ -178,6 +180,12 @@ func TestWrongInputSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"unknown sink of a list", "GET", "/v1/resources?sink=wbe", "", 404, api.CodeUnknownSink, `did you mean "web"?`},
 		{"unknown sink of a watch", "GET", "/v1/watch?sink=wbe", "", 404, api.CodeUnknownSink, `did you mean "web"?`},
 		{"unknown sink of a Put", "PUT", "/v1/sinks/clutser/resource?key=k", `{"payload": 1}`, 404, api.CodeUnknownSink, `did you mean "cluster"?`},
+		{"unknown sink of a Get", "GET", "/v1/sinks/wbe/resource?key=k", "", 404, api.CodeUnknownSink, `did you mean "web"?`},
+		{"unknown sink of an explanation", "GET", "/v1/sinks/wbe/resource/explain?key=k", "", 404, api.CodeUnknownSink, `did you mean "web"?`},
+		{"unknown resource", "GET", "/v1/sinks/web/resource?key=k", "", 404, api.CodeNotFound, "get web/k"},
+		{"unknown resource of a sink that left", "GET", "/v1/sinks/left/resource?key=k", "", 404, api.CodeNotFound, "get left/k"},
+		{"Put to a sink that left", "PUT", "/v1/sinks/left/resource?key=refuse", `{"payload": 1}`, 404, api.CodeUnknownSink, "not in the configuration any more"},
+		{"near to a sink that left", "PUT", "/v1/sinks/letf/resource?key=k", `{"payload": 1}`, 404, api.CodeUnknownSink, "there are cluster, web"},
 		{"no duration", "GET", "/v1/sinks/web/resource/wait?key=k&timeout=5", "", 422, api.CodeInvalid, "write it as 30s"},
 		{"unknown deletion policy", "DELETE", one + "&deletionPolicy=drop", "", 422, api.CodeInvalid, "deletionPolicy"},
 		{"no route", "GET", "/v1/resource", "", 404, api.CodeNoRoute, "/openapi.json"},
@@ -225,13 +233,35 @@ func TestWhatTheEngineRefusesKeepsItsKindHintAndGeneration(t *testing.T) {
 			if p.Status != c.status || p.Code != c.code || !reflect.DeepEqual(p.Generation, c.generation) {
 				t.Errorf("got %s, want %d %s", body, c.status, c.code)
 			}
-			if want := "put web/k: " + c.err.Error() + ": details"; p.Detail != want {
+			want := "put web/k: " + c.err.Error() + ": details"
+			if p.Code == api.CodeUnknownSink {
+				want = "there is no sink web"
+			}
+			if p.Detail != want {
 				t.Errorf("detail %q, want %q", p.Detail, want)
 			}
 			if p.Hint == "" {
 				t.Error("the hint is lost")
 			}
 		})
+	}
+}
+
+func TestAnErrorOfAWholeSinkNamesNoEmptyKey(t *testing.T) {
+	_, f, hs := start(t, Options{})
+	f.err = &engine.Error{Op: "resume sink", Key: record.Key{Sink: "web"}, Err: engine.ErrNothingToDo}
+	response, body := ask(t, "POST", hs.URL+"/v1/sinks/web/resume", "")
+	if p := problemOf(t, response, body); !strings.HasPrefix(p.Detail, "resume sink web: ") {
+		t.Errorf("detail %q", p.Detail)
+	}
+}
+
+func TestADamagedRecordSaysHowToGoOn(t *testing.T) {
+	_, f, hs := start(t, Options{})
+	f.err = &engine.Error{Op: "get", Key: record.Key{Sink: "web", Name: "k"}, Err: outbox.ErrDamaged}
+	response, body := ask(t, "GET", hs.URL+"/v1/sinks/web/resource?key=k", "")
+	if p := problemOf(t, response, body); p.Status != 500 || !strings.Contains(p.Hint, "forget") {
+		t.Errorf("got %s", body)
 	}
 }
 
@@ -389,7 +419,7 @@ func TestAPanicIsAProblemAndNotTheEndOfTheDaemon(t *testing.T) {
 	_, f, hs := start(t, Options{Now: func() time.Time { return time.Time{} }})
 	f.sinks = nil
 	f.resources = nil // the next Put writes to it
-	f.sinks = []engine.SinkStatus{{Name: "web"}}
+	f.sinks = []engine.SinkStatus{{Name: "web", Configured: true}}
 	response, body := ask(t, "PUT", hs.URL+"/v1/sinks/web/resource?key=k", `{"payload": 1}`)
 	if problemOf(t, response, body).Code != api.CodeInternal {
 		t.Errorf("got %s", body)

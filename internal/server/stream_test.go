@@ -202,6 +202,16 @@ func TestABatchOverTheLimitIsCutAndSaysAfterWhichLine(t *testing.T) {
 	}
 }
 
+func TestALineThatIsTooLongForABatchIsNotToBeSentAgain(t *testing.T) {
+	_, _, hs := start(t, Options{RequestMaxBytes: 200_000, PayloadMaxBytes: 300})
+	_, got := ask(t, "POST", hs.URL+"/v1/batch", `{"sink":"web","key":"k","payload":1}`+"\n"+`{"sink":"web","key":"k","payload":"`+strings.Repeat("x", 300_000)+`"}`+"\n")
+	as := answersOf(t, got)
+	last := as[len(as)-1].Error
+	if last.Code != api.CodeTooLarge || !strings.Contains(last.Detail, "line 2 has more than the") || strings.Contains(last.Hint, "send the rest") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestABatchThatTheEngineRefusesAsAWholeIsAnsweredLineByLine(t *testing.T) {
 	_, f, hs := start(t, Options{})
 	f.batchErr = &engine.Error{Op: "put batch", Err: engine.ErrNoSpace, Hint: "free some space"}
@@ -343,10 +353,19 @@ func TestAWatchShowsWhatChangesAndResumesByToken(t *testing.T) {
 	}
 }
 
-func TestAWatchFromATokenThatIsNoLongerValidIsReset(t *testing.T) {
+func TestAWatchFromATokenThatIsNotValidIsRefused(t *testing.T) {
 	_, _, hs := start(t, Options{})
-	r := follow(t, hs.URL+"/v1/watch?from=other-store")
+	response, body := ask(t, "GET", hs.URL+"/v1/watch?from=other-store", "")
+	if p := problemOf(t, response, body); p.Status != http.StatusGone || p.Code != api.CodeWatchExpired {
+		t.Errorf("got %s", body)
+	}
+}
+
+func TestAWatchWhoseTokenStopsBeingValidIsReset(t *testing.T) {
+	_, f, hs := start(t, Options{})
+	r := follow(t, hs.URL+"/v1/watch")
 	nextEvent(t, r) // ready
+	f.endWatches(fmt.Errorf("%w: fell behind", engine.ErrWatchExpired))
 	got := nextEvent(t, r)
 	if !strings.HasPrefix(got, "event: reset\ndata: {") || !strings.Contains(got, `"code":"watch-expired"`) {
 		t.Errorf("got %q", got)
@@ -374,9 +393,9 @@ func TestAWatchEndsWithItsEngineAndWithTheServer(t *testing.T) {
 		t.Errorf("at the server's stop: %q %v", rest, err)
 	}
 	_, f, second := start(t, Options{})
-	f.watchErr = fmt.Errorf("watch: %w", engine.ErrClosed)
 	r = follow(t, second.URL+"/v1/watch")
 	nextEvent(t, r) // ready
+	f.endWatches(fmt.Errorf("watch: %w", engine.ErrClosed))
 	if got := nextEvent(t, r); !strings.HasPrefix(got, "event: error\ndata: {") || !strings.Contains(got, `"code":"closed"`) {
 		t.Errorf("at the engine's end: %q", got)
 	}

@@ -19,8 +19,8 @@ import (
 func (s *Server) watchRoute(a huma.API) {
 	op := operation(a, "watch-resources", http.MethodGet, "/v1/watch", "Watch resources",
 		"Server-sent events: `ready` at the start, then `resource` and `removed` with a WatchEvent each. An event's id is the token that resumes after it, by Last-Event-ID or from. "+
-			"States in between may be skipped, the newest never is. A token that is no longer valid ends the stream with `reset`, whose data is a Problem: list again, and watch from the list's token. "+
-			"`error` ends it for another reason. Comments keep an idle stream alive.", 404, 422)
+			"States in between may be skipped, the newest never is. A token that is not valid is refused (410); one that stops being so ends the stream with `reset`, whose data is the same Problem: list again, and watch from the list's token. "+
+			"`error` ends it for another reason. Comments keep an idle stream alive.", 404, 410, 422)
 	op.Responses["200"] = &huma.Response{Description: "Events; the data of resource and removed.", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: huma.SchemaFromType(a.OpenAPI().Components.Schemas, reflect.TypeFor[api.WatchEvent]())},
 	}}
@@ -49,10 +49,24 @@ func (s *Server) watch(ctx context.Context, in *watchInput) (*huma.StreamRespons
 		}
 		o.From = page.Token
 	}
+	if err := s.watchable(ctx, o); err != nil {
+		return nil, s.problem(ctx, err)
+	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
 		s.streamEvents(w, r, o)
 	}}, nil
+}
+
+// watchable says why a watch can't begin, before an answer has: one that is over
+// at once gives what there is, or its error, and waits for nothing.
+func (s *Server) watchable(ctx context.Context, o engine.WatchOptions) error {
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, err := range s.engine.Watch(over, o) {
+		return err
+	}
+	return nil
 }
 
 // streamEvents writes events until the client leaves, the watch fails or the
