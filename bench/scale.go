@@ -16,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/daemon"
 )
 
 // scaleChildEnv hands a child its work: "phase resources dir". Each phase runs
@@ -81,7 +82,7 @@ func scaleChild(work string) {
 	parts := strings.SplitN(work, " ", 3)
 	n, err := strconv.Atoi(parts[1])
 	if err == nil {
-		debug.SetGCPercent(50) // what `pawl run` sets, see docs/operations
+		debug.SetGCPercent(daemon.GCPercent) // as `pawl run` does
 		var res scaleResult
 		var peak atomic.Int64
 		go sampleMemory(&peak)

@@ -55,6 +55,7 @@ type Ready struct {
 // be started, or what broke.
 func Run(ctx context.Context, c *config.Config, o Options) error {
 	o.setDefaults()
+	collectOften()
 	began := time.Now()
 	// The addresses are taken first: a second daemon by mistake learns of it at
 	// once, and callers that come early wait instead of being refused.
