@@ -156,12 +156,27 @@ func (x *explanation) failed() string {
 	return fmt.Sprintf("The target refuses it for good: %s. Nothing happens until a new generation is put, or pawl retry is called.", cause(st))
 }
 
-// held reports whether something other than its own schedule keeps it back,
-// which holds then names.
-func (x *explanation) held() bool {
-	s := x.s
-	return !x.r.Tombstone && (x.r.Suspend || x.st.Suspended) || s.Suspended || breakerOpen(s) || s.PausedUntil.After(x.now)
+// Held names in a few words what keeps a resource from being called about,
+// however due it is: "an operator suspended it". "" if nothing does.
+func Held(r *Resource, s *Sink, now time.Time) string {
+	switch {
+	case r.Status.Phase == record.Orphaned:
+		return "its sink is not in the configuration"
+	case r.Status.Suspended && !r.Tombstone: // which a resource's own flags don't hold
+		return "an operator suspended it"
+	case r.Suspend && !r.Tombstone:
+		return "its source suspended it"
+	case s.Suspended:
+		return "its whole sink is suspended"
+	case breakerOpen(s):
+		return Trouble(s) + ", and its sink waits for that"
+	case s.PausedUntil.After(now):
+		return "the target asked its callers to pause"
+	}
+	return ""
 }
+
+func (x *explanation) held() bool { return Held(x.r, x.s, x.now) != "" }
 
 // next says when what happens: "It is tried again in 5s."; nothing of one that
 // is held, whose own time means nothing until that ends.
@@ -176,7 +191,7 @@ func (x *explanation) next(what string) string {
 func (x *explanation) holds() string {
 	r, s := x.r, x.s
 	var holds []string
-	if r.Suspend && !r.Tombstone { // which a resource's own flags don't hold
+	if r.Suspend && !r.Tombstone {
 		holds = append(holds, "Its source suspended it.")
 	}
 	if x.st.Suspended && !r.Tombstone {

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
@@ -28,10 +32,14 @@ or lists of either. Each is one resource:
   suspend: false                 # optional: store it, but call nothing
   delete: true                   # instead of a payload: the resource is to go
 
-All files are read and checked before anything is sent.
+All files are read and checked before anything is sent. A payload becomes JSON:
+keys of YAML mappings become strings, whatever they are (1, true).
 
 With --force SINK/KEY, apply sends the desired state that is stored already to
 its target, whatever the conflict policy (as ` + "`pawl force`" + ` does).`
+
+// checkPatience is how long a dry run waits for the daemon's list of sinks.
+const checkPatience = 5 * time.Second
 
 type applyFlags struct {
 	files   []string
@@ -54,7 +62,7 @@ func (a *app) applyCommand() *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.force {
-				return a.operate(cmd, args, "applied again, whatever the policy", (*client.Client).Force)
+				return a.operate(cmd, args, forceOrder)
 			}
 			return a.apply(cmd.Context(), &f)
 		},
@@ -62,7 +70,7 @@ func (a *app) applyCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.files, "file", "f", nil, "file, folder, or - for standard input; may be given many times")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "read and check the files, say what would be sent, send nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "read and check the files, and the sinks if the daemon answers; send nothing")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print the summary alone")
 	flags.BoolVar(&f.force, "force", false, "deliver the stored state of SINK/KEY whatever its conflict policy")
 	waitFlags(cmd, &f.wait, &f.timeout)
@@ -74,6 +82,8 @@ func (f *applyFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.force && len(f.files) > 0:
 		return usage(cmd, "--force names stored resources and takes no -f; apply the files first")
+	case f.force && otherFlag(cmd) != "":
+		return usage(cmd, "--force gives an order and returns; it does not go with --%s", otherFlag(cmd))
 	case f.force:
 		return atLeastOne("SINK/KEY")(cmd, args)
 	case len(args) > 0:
@@ -82,6 +92,16 @@ func (f *applyFlags) check(cmd *cobra.Command, args []string) error {
 		return usage(cmd, "nothing to apply: name a file, a folder, or - for standard input with -f")
 	}
 	return nil
+}
+
+// otherFlag names a flag of apply that was given besides --force; "": none.
+func otherFlag(cmd *cobra.Command) (name string) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "force" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // applied is what became of one document.
@@ -140,7 +160,12 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 			line := batchLine(r.doc)
 			r.Payload, r.PayloadBase64 = line.Payload, line.PayloadBase64
 		}
-		return a.printApplied(results, f.quiet)
+		unchecked := a.checkSinks(ctx, results)
+		err := a.printApplied(results, f.quiet)
+		if unchecked != nil {
+			fmt.Fprintf(a.Err, "pawl: whether the sinks exist was not checked: %v\n", unchecked)
+		}
+		return err
 	}
 	c, err := a.client()
 	if err != nil {
@@ -156,6 +181,37 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	return a.waitApplied(ctx, c, results, f.timeout)
 }
 
+// checkSinks refuses what names no sink of the daemon. The error says why it
+// can't be asked, which a dry run does without.
+func (a *app) checkSinks(ctx context.Context, results []*applied) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	sinks, err := c.Sinks(ctx)
+	if err != nil {
+		return err
+	}
+	var names, left []string
+	for _, s := range sinks {
+		if s.Configured {
+			names = append(names, s.Name)
+		} else {
+			left = append(left, s.Name)
+		}
+	}
+	for _, r := range results {
+		if !slices.Contains(names, r.Sink) && !(r.doc.Delete && slices.Contains(left, r.Sink)) {
+			r.Result = resultRefused
+			r.Error = api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "there is no sink "+r.Sink, api.DidYouMean(r.Sink, names))
+		}
+	}
+	return nil
+}
+
 func (a *app) readManifests(files []string) ([]manifest.Document, error) {
 	var docs []manifest.Document
 	for _, name := range files {
@@ -164,12 +220,15 @@ func (a *app) readManifests(files []string) ([]manifest.Document, error) {
 			err error
 		)
 		if name == "-" {
-			ds, err = manifest.Read(a.In, "-")
+			ds, err = manifest.Read(a.In, "stdin")
 		} else {
 			ds, err = manifest.ReadPath(name)
 		}
 		if err != nil {
 			return nil, err
+		}
+		if len(ds) == 0 {
+			return nil, fmt.Errorf("%s holds no resource; a command that was to print some may have failed", ternary(name == "-", "standard input", name))
 		}
 		docs = append(docs, ds...)
 	}
@@ -278,7 +337,11 @@ func (a *app) printApplied(results []*applied, quiet bool) error {
 	}
 	for _, r := range results {
 		if r.Error != nil {
-			fmt.Fprintf(a.Err, "pawl: %s:%d: %s: %v\n", r.doc.File, r.doc.Line, r.name(), r.Error)
+			what := r.Error.Error()
+			if !strings.Contains(what, r.name()) {
+				what = r.name() + ": " + what
+			}
+			fmt.Fprintf(a.Err, "pawl: %s:%d: %s\n", r.doc.File, r.doc.Line, what)
 		}
 	}
 	if counts[resultRefused] > 0 {
@@ -303,12 +366,8 @@ func (a *app) waitApplied(ctx context.Context, c *client.Client, results []*appl
 	var items []waitItem
 	for _, r := range results {
 		if r.Generation > 0 {
-			items = append(items, waitItem{r.doc.Key, r.Generation})
+			items = append(items, waitItem{Key: r.doc.Key, Generation: r.Generation})
 		}
 	}
-	outcomes, err := a.waitAll(ctx, c, items, timeout)
-	if err != nil {
-		return err
-	}
-	return a.reportWaited(outcomes, false)
+	return a.waitAndReport(ctx, c, items, timeout, false)
 }

@@ -136,11 +136,13 @@ func (d *fakeDaemon) sink(w http.ResponseWriter, r *http.Request, path []string,
 		}
 		answer(w, found)
 	case "DELETE":
+		delete(d.resources, sink+"/"+key) // its target is quick
 		answer(w, api.PutResult{Generation: 20, Changed: true})
 	case "wait":
 		answer(w, waitResult(&found))
 	case "explain":
-		answer(w, api.Explanation{Text: "web/" + key + " is to have generation 12. The target confirmed it. Nothing is to be done but to look for drift now and then.", Resource: found})
+		answer(w, api.Explanation{Text: "web/" + key + " is to have generation 12. The target confirmed it. Nothing is to be done but to look for drift now and then.",
+			Resource: found, Sink: d.status.Sinks[1]})
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -260,6 +262,7 @@ func TestGoldenLooking(t *testing.T) {
 		[]string{"list", "web/nothing"},
 		[]string{"get", "web/users/alice", "--payload"},
 		[]string{"get", "web/users/carol"},
+		[]string{"get", "web/users/nobody", "web/users/carol", "wep/users/carol"},
 		[]string{"get", "web/users/alice", "--payload", "-o", "yaml"},
 		[]string{"explain", "web/users/alice"},
 		[]string{"status"},
@@ -299,9 +302,9 @@ payload: {}
 		[]string{"apply", "-f", "-"},
 		[]string{"apply", "-f", "-", "-q", "-o", "json"},
 		[]string{"apply", "--force", "web/users/alice"},
-	))
-	wantOrder := []string{"POST /v1/batch", "DELETE /v1/sinks/web/resource users/bob", "DELETE /v1/sinks/web/resource users/nobody", "POST /v1/batch"}
-	if got := strings.Join(d.calls[:4], "\n"); got != strings.Join(wantOrder, "\n") {
+	) + transcript(t, d, "# nothing\n", []string{"apply", "-f", "-"}))
+	wantOrder := []string{"GET /v1/sinks", "POST /v1/batch", "DELETE /v1/sinks/web/resource users/bob", "DELETE /v1/sinks/web/resource users/nobody", "POST /v1/batch"}
+	if got := strings.Join(d.calls[:5], "\n"); got != strings.Join(wantOrder, "\n") {
 		t.Errorf("the order of the documents is not kept:\n%s", got)
 	}
 }
@@ -326,6 +329,11 @@ func TestGoldenWaiting(t *testing.T) {
 		[]string{"wait", "web/users/carol", "--timeout", "20ms"},
 		[]string{"wait", "web/users/nobody"},
 		[]string{"wait", "web/users/nobody", "--generation", "3"},
+		[]string{"wait", "web/users/nobody", "web/users/alice"},
+		[]string{"wait", "--gone", "web/users/nobody"},
+		[]string{"wait", "--gone", "web/users/alice", "web/users/nobody"},
+		[]string{"wait", "--gone", "wep/users/nobody"},
+		[]string{"wait", "web/users/carol", "--generation", "999", "--timeout", "20ms"},
 	))
 }
 
@@ -342,6 +350,9 @@ func TestGoldenOperating(t *testing.T) {
 		[]string{"resume", "--sink", "wep"},
 		[]string{"delete", "web/users/alice", "--policy", "retain"},
 		[]string{"retry", "web/users/nobody"},
+		[]string{"forget", "web/users/nobody", "web/users/bob", "wep/users/bob"},
+		[]string{"suspend", "web/users/nobody", "--sink", "web"},
+		[]string{"delete", "web/users/nobody", "web/users/carol", "--wait"},
 	))
 }
 
@@ -368,6 +379,14 @@ func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
 		[]string{"completion", "csh"},
 		[]string{"status", "now"},
 		[]string{"wait", "web/a", "--timeout", "1"},
+		[]string{"wait", "web/a", "--timeout", "-5s"},
+		[]string{"list", "--limit", "-1"},
+		[]string{"apply", "--force", "web/a", "--dry-run"},
+		[]string{"apply", "--force", "web/a", "-o", "json"},
+		[]string{"delete", "web/a", "--policy", "retian"},
+		[]string{"help", "nope"},
+		[]string{"help", "lst"},
+		[]string{"help", "config", "chek"},
 	))
 	if len(d.calls) > 0 {
 		t.Errorf("wrong usage reached the daemon: %v", d.calls)
@@ -380,6 +399,35 @@ func TestNoDaemonSaysHowToStartOne(t *testing.T) {
 	_, stderr, code := run(t, d.URL, "", "status")
 	if code != ExitUnreachable || !strings.Contains(stderr, "pawl run") {
 		t.Errorf("exit code %d, stderr %s; want %d and a word on `pawl run`", code, stderr, ExitUnreachable)
+	}
+}
+
+func TestADryRunDoesWithoutADaemonAndSaysSo(t *testing.T) {
+	d := newFakeDaemon(t)
+	d.Close()
+	stdout, stderr, code := run(t, d.URL, "{sink: web, key: a, payload: 1}\n", "apply", "-f", "-", "--dry-run")
+	if code != ExitDone || !strings.Contains(stdout, "1 checked") || !strings.Contains(stderr, "whether the sinks exist was not checked") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestWithoutADaemonManyResourcesGetOneError(t *testing.T) {
+	d := newFakeDaemon(t)
+	d.Close()
+	for _, args := range [][]string{{"get", "web/a", "web/b"}, {"retry", "web/a", "web/b"}, {"delete", "web/a", "web/b"}, {"wait", "web/a", "web/b"}} {
+		if _, stderr, code := run(t, d.URL, "", args...); code != ExitUnreachable || strings.Count(stderr, "pawl: ") != 1 {
+			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
+		}
+	}
+}
+
+func TestHelpOfACommandIsItsHelp(t *testing.T) {
+	stdout, _, code := run(t, "", "", "help", "config", "check")
+	if code != ExitDone || !strings.Contains(stdout, "--file-only") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	if stdout, _, code = run(t, "", "", "help"); code != ExitDone || !strings.Contains(stdout, "Exit codes:") {
+		t.Errorf("of the root: exit code %d\n%s", code, stdout)
 	}
 }
 

@@ -47,19 +47,18 @@ func (a *app) getCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			for i, key := range keys {
+			printed := false
+			return eachOf(a, keys, func(key record.Key) error {
 				r, err := c.Get(cmd.Context(), key, client.GetOptions{Payload: payload || reveal, Reveal: reveal})
 				if err != nil {
 					return err
 				}
-				if i > 0 && a.output == "table" {
+				if printed && a.output == "table" {
 					fmt.Fprintln(a.Out)
 				}
-				if err := a.printGot(len(keys) > 1, &r); err != nil {
-					return err
-				}
-			}
-			return nil
+				printed = true
+				return a.printGot(len(keys) > 1, &r)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&payload, "payload", false, "show the payload, sensitive values as ***")
@@ -152,6 +151,9 @@ func (a *app) listCommand() *cobra.Command {
   pawl list web/users/ --phase Failed --phase Stalled`,
 		ValidArgsFunction: a.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usage(cmd, "--limit %d is less than nothing; leave it out to list all", limit)
+			}
 			sink, prefix, err := parseKeyPrefix(cmd, args)
 			if err != nil {
 				return err

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +15,7 @@ import (
 )
 
 // operate gives one order for each resource and says so once it is durable.
-func (a *app) operate(cmd *cobra.Command, args []string, done string, order func(*client.Client, context.Context, record.Key) error) error {
+func (a *app) operate(cmd *cobra.Command, args []string, o order) error {
 	keys, err := parseKeys(cmd, args)
 	if err != nil {
 		return err
@@ -23,46 +25,104 @@ func (a *app) operate(cmd *cobra.Command, args []string, done string, order func
 		return err
 	}
 	defer c.Close()
-	for _, key := range keys {
-		if err := order(c, cmd.Context(), key); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Out, "%s: %s\n", key, done)
+	return eachOf(a, keys, func(key record.Key) error { return a.give(cmd.Context(), c, key, o) })
+}
+
+// order is what an operator may order about a resource.
+type order struct {
+	do func(*client.Client, context.Context, record.Key) error
+	// said says what was ordered. Of one that is to be delivered it is in the
+	// future: it is not done yet, and may be held.
+	said      string
+	delivered bool
+}
+
+func (a *app) give(ctx context.Context, c *client.Client, key record.Key, o order) error {
+	if err := o.do(c, ctx, key); err != nil {
+		return err
 	}
+	held := ""
+	if o.delivered {
+		e, err := c.Explain(ctx, key)
+		if err == nil { // else it is gone already, or the order is durable and the rest not known
+			held = api.Held(&e.Resource, &e.Sink, a.Now())
+		}
+	}
+	fmt.Fprintf(a.Out, "%s: %s%s\n", key, o.said, ternary(held == "", "", ", but is held: "+held))
 	return nil
 }
 
-// order is a command that gives one order.
-func (a *app) order(name, short, long, done string, order func(*client.Client, context.Context, record.Key) error) *cobra.Command {
+// eachOf does something to every item. It goes on after one that fails, unless
+// no other could succeed, tells all errors, and ends as the first did.
+func eachOf[T any](a *app, items []T, do func(T) error) error {
+	errs := make([]error, len(items))
+	for i, item := range items {
+		if errs[i] = do(item); errs[i] != nil && hopeless(errs[i]) {
+			break
+		}
+	}
+	return a.reportAll(errs)
+}
+
+// hopeless reports whether the same would happen to whatever else is tried.
+func hopeless(err error) bool {
+	code := exitCode(err)
+	return code == ExitInterrupted || code == ExitUnreachable
+}
+
+// reportAll prints the errors of many items and returns one that ends the
+// command with the first one's exit code; nil: there are none.
+func (a *app) reportAll(errs []error) error {
+	code := ExitDone
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if c := a.report(err); code == ExitDone {
+			code = c
+		}
+		if hopeless(err) { // and so are all others
+			break
+		}
+	}
+	if code == ExitDone {
+		return nil
+	}
+	return errSilent{code}
+}
+
+// orderCommand is a command that gives one order.
+func (a *app) orderCommand(name, short, long string, o order) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " SINK/KEY ...", Short: short, Long: long,
 		Args: atLeastOne("SINK/KEY"), ValidArgsFunction: a.completeKeys,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.operate(cmd, args, done, order) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.operate(cmd, args, o) },
 	}
 }
 
 func (a *app) retryCommand() *cobra.Command {
-	return a.order("retry", "Deliver resources at once",
-		"Retry delivers a resource at once, whatever it waits for, with its attempts counted anew.",
-		"is tried again now", (*client.Client).Retry)
+	return a.orderCommand("retry", "Deliver resources at once",
+		"Retry delivers a resource at once, whatever it waits for, with its attempts counted\nanew. It returns when that is ordered; `pawl wait` waits for the outcome.",
+		order{do: (*client.Client).Retry, said: "will be tried again", delivered: true})
 }
 
 func (a *app) acceptCommand() *cobra.Command {
-	return a.order("accept", "Take what the target holds for acknowledged",
+	return a.orderCommand("accept", "Take what the target holds for acknowledged",
 		"Accept ends drift the other way round: what the target holds counts as\nacknowledged, until the desired state changes. A resource that is to be deleted\nand can't be told to be ours is taken over, so that it can be deleted.",
-		"what the target holds is taken over", (*client.Client).Accept)
+		order{do: (*client.Client).Accept, said: "what the target holds will be taken over", delivered: true})
 }
 
+var forceOrder = order{do: (*client.Client).Force, said: "will be applied, whatever the policy", delivered: true}
+
 func (a *app) forceCommand() *cobra.Command {
-	return a.order("force", "Deliver the desired state whatever the conflict policy",
-		"Force applies the desired state once, whatever the resource's conflict policy\nsays. `pawl apply --force SINK/KEY` is the same.",
-		"applied again, whatever the policy", (*client.Client).Force)
+	return a.orderCommand("force", "Deliver the desired state whatever the conflict policy",
+		"Force applies the desired state once, whatever the resource's conflict policy\nsays. It returns when that is ordered. `pawl apply --force SINK/KEY` is the same.", forceOrder)
 }
 
 func (a *app) forgetCommand() *cobra.Command {
-	return a.order("forget", "Give resources up and leave the target as it is",
-		"Forget removes a resource from the outbox, waiting work and tombstones\nincluded. The target keeps what it has. This can't be taken back.",
-		"forgotten; the target keeps what it has", (*client.Client).Forget)
+	return a.orderCommand("forget", "Give resources up and leave the target as it is",
+		"Forget removes a resource from the outbox, waiting work and tombstones\nincluded, and also one whose stored record is damaged. The target keeps what it\nhas. This can't be taken back.",
+		order{do: (*client.Client).Forget, said: "forgotten; the target keeps what it has"})
 }
 
 // hold is suspend and resume: for resources, or for whole sinks.
@@ -102,18 +162,17 @@ func (a *app) holdCommand(h hold) *cobra.Command {
 			return atLeastOne("SINK/KEY, or --sink")(cmd, args)
 		},
 		ValidArgsFunction: a.completeKeys,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.operate(cmd, args, h.done, h.resource); err != nil {
-				return err
-			}
-			return a.operateSinks(cmd, sinks, h)
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.hold(cmd, args, sinks, h) },
 	}
 	cmd.Flags().StringArrayVar(&sinks, "sink", nil, "a whole sink; may be given many times")
 	return cmd
 }
 
-func (a *app) operateSinks(cmd *cobra.Command, sinks []string, h hold) error {
+func (a *app) hold(cmd *cobra.Command, args, sinks []string, h hold) error {
+	keys, err := parseKeys(cmd, args)
+	if err != nil {
+		return err
+	}
 	for _, sink := range sinks {
 		if err := record.ValidateSink(sink); err != nil {
 			return usage(cmd, "%q names no sink: %v", sink, err)
@@ -124,13 +183,20 @@ func (a *app) operateSinks(cmd *cobra.Command, sinks []string, h hold) error {
 		return err
 	}
 	defer c.Close()
-	for _, sink := range sinks {
-		if err := h.sink(c, cmd.Context(), sink); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Out, "sink %s: %s\n", sink, h.done)
+	var jobs []func() error
+	for _, key := range keys {
+		jobs = append(jobs, func() error { return a.give(cmd.Context(), c, key, order{do: h.resource, said: h.done}) })
 	}
-	return nil
+	for _, sink := range sinks {
+		jobs = append(jobs, func() error {
+			err := h.sink(c, cmd.Context(), sink)
+			if err == nil {
+				fmt.Fprintf(a.Out, "sink %s: %s\n", sink, h.done)
+			}
+			return err
+		})
+	}
+	return eachOf(a, jobs, func(job func() error) error { return job() })
 }
 
 func (a *app) deleteCommand() *cobra.Command {
@@ -151,36 +217,41 @@ target's object: delete, ack-then-delete (store what is there first) or retain.`
 			if err != nil {
 				return err
 			}
+			if err := checkPolicy(cmd, policy); err != nil {
+				return err
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			items, err := a.deleteAll(cmd.Context(), c, keys, record.DeletionPolicy(policy))
-			if err != nil || !wait {
-				return err
+			var items []waitItem
+			failed := eachOf(a, keys, func(key record.Key) error {
+				put, err := c.Delete(cmd.Context(), key, api.DeleteRequest{Deletion: record.DeletionPolicy(policy)})
+				if err != nil {
+					return err
+				}
+				items = append(items, waitItem{Key: key, Generation: put.Generation})
+				fmt.Fprintf(a.Out, "%s: to be deleted, generation %d\n", key, put.Generation)
+				return nil
+			})
+			if !wait || len(items) == 0 {
+				return failed
 			}
-			outcomes, err := a.waitAll(cmd.Context(), c, items, timeout)
-			if err != nil {
-				return err
-			}
-			return a.reportWaited(outcomes, false)
+			return cmp.Or(failed, a.waitAndReport(cmd.Context(), c, items, timeout, false))
 		},
 	}
 	cmd.Flags().StringVar(&policy, "policy", "", "deletion policy: delete, ack-then-delete or retain (default the resource's, else the sink's)")
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(deletionPolicies, cobra.ShellCompDirectiveNoFileComp))
 	waitFlags(cmd, &wait, &timeout)
 	return cmd
 }
 
-func (a *app) deleteAll(ctx context.Context, c *client.Client, keys []record.Key, policy record.DeletionPolicy) ([]waitItem, error) {
-	items := make([]waitItem, len(keys))
-	for i, key := range keys {
-		put, err := c.Delete(ctx, key, api.DeleteRequest{Deletion: policy})
-		if err != nil {
-			return nil, err
-		}
-		items[i] = waitItem{key, put.Generation}
-		fmt.Fprintf(a.Out, "%s: to be deleted, generation %d\n", key, put.Generation)
+var deletionPolicies = []string{string(record.DeleteTarget), string(record.AckThenDelete), string(record.Retain)}
+
+func checkPolicy(cmd *cobra.Command, policy string) error {
+	if policy == "" || slices.Contains(deletionPolicies, policy) {
+		return nil
 	}
-	return items, nil
+	return usage(cmd, "unknown --policy %q; %s", policy, api.DidYouMean(policy, deletionPolicies))
 }

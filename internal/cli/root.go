@@ -49,8 +49,42 @@ func (a *app) root() *cobra.Command {
 	add("look", a.getCommand(), a.listCommand(), a.statusCommand(), a.explainCommand(), a.waitCommand(), a.watchCommand())
 	add("operate", a.retryCommand(), a.suspendCommand(), a.resumeCommand(), a.acceptCommand(), a.forceCommand(), a.forgetCommand())
 	add("daemon", a.runCommand(), a.configCommand(), a.storeCommand(), a.pluginCommand(), a.versionCommand(), a.completionCommand())
-	root.SetHelpCommandGroupID("daemon")
+	help := helpCommand()
+	root.SetHelpCommand(help)
+	add("daemon", help)
 	return root
+}
+
+// helpCommand is cobra's, but that an unknown command is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || found == nil { // of the root, whose arguments cobra looks at
+				return onlyCommands(cmd.Root(), args)
+			}
+			if len(rest) > 0 && found.HasAvailableSubCommands() {
+				return onlyCommands(found, rest)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			found, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var out []string
+			for _, c := range found.Commands() {
+				if c.IsAvailableCommand() && strings.HasPrefix(c.Name(), toComplete) {
+					out = append(out, c.Name())
+				}
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
 }
 
 // onlyCommands refuses arguments of a command that only holds others, with the

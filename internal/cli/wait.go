@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,24 +27,47 @@ func waitFlags(cmd *cobra.Command, wait *bool, timeout *time.Duration) {
 }
 
 func timeoutFlag(cmd *cobra.Command, timeout *time.Duration) {
-	cmd.Flags().DurationVar(timeout, "timeout", time.Minute, "how long to wait; 0: for ever")
+	*timeout = time.Minute
+	cmd.Flags().Var((*patience)(timeout), "timeout", "how long to wait; 0: for ever")
+}
+
+// patience is the value of a flag: a duration that is not negative.
+type patience time.Duration
+
+func (p *patience) String() string { return time.Duration(*p).String() }
+func (p *patience) Type() string   { return "duration" }
+
+func (p *patience) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("less than nothing; 0 waits for ever")
+	}
+	*p = patience(d)
+	return err
 }
 
 func (a *app) waitCommand() *cobra.Command {
 	var (
 		generation uint64
 		timeout    time.Duration
-		all        bool
+		all, gone  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "wait SINK/KEY ... | --all [SINK[/PREFIX]]",
 		Short: "Wait until targets confirmed the desired state",
 		Long: `Wait ends when the newest generation of each resource, or the one given, is
 acknowledged, or when it comes to rest otherwise: Failed, Obsolete or Drifted.
-The exit code is 0 when all are acknowledged or gone, else 3.`,
+The exit code is 0 when all are acknowledged, or were deleted meanwhile, else 3.
+
+A resource that is not there to begin with is an error (4), since its name may be
+wrong. After ` + "`pawl delete`" + `, which may be done before wait begins, give --gone: then
+what is not there is what was waited for.`,
 		Example: `  pawl wait web/users/alice
   pawl wait --all web --timeout 5m`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if all && gone {
+				return usage(cmd, "--gone speaks of resources by name and can't go with --all")
+			}
 			if all && generation > 0 {
 				return usage(cmd, "--generation speaks of one resource and can't go with --all")
 			}
@@ -67,18 +91,15 @@ The exit code is 0 when all are acknowledged or gone, else 3.`,
 		if all {
 			items, err = unacked(cmd, c, args)
 		} else {
-			items, err = named(cmd, args, generation)
+			items, err = named(cmd, args, generation, gone)
 		}
 		if err != nil {
 			return err
 		}
-		outcomes, err := a.waitAll(cmd.Context(), c, items, timeout)
-		if err != nil {
-			return err
-		}
-		return a.reportWaited(outcomes, true)
+		return a.waitAndReport(cmd.Context(), c, items, timeout, true)
 	}
 	cmd.Flags().Uint64Var(&generation, "generation", 0, "wait for this generation or a newer one (default the newest)")
+	cmd.Flags().BoolVar(&gone, "gone", false, "wait until the resources are deleted, or are not there")
 	cmd.Flags().BoolVar(&all, "all", false, "wait for every resource that is not acknowledged")
 	timeoutFlag(cmd, &timeout)
 	a.outputFlag(cmd)
@@ -89,13 +110,14 @@ The exit code is 0 when all are acknowledged or gone, else 3.`,
 type waitItem struct {
 	Key        record.Key
 	Generation uint64
+	Gone       bool // only its deletion is what is waited for
 }
 
-func named(cmd *cobra.Command, args []string, generation uint64) ([]waitItem, error) {
+func named(cmd *cobra.Command, args []string, generation uint64, gone bool) ([]waitItem, error) {
 	keys, err := parseKeys(cmd, args)
 	items := make([]waitItem, len(keys))
 	for i, k := range keys {
-		items[i] = waitItem{k, generation}
+		items[i] = waitItem{k, generation, gone}
 	}
 	return items, err
 }
@@ -117,7 +139,7 @@ func unacked(cmd *cobra.Command, c *client.Client, args []string) ([]waitItem, e
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, waitItem{r.RecordKey(), r.Generation})
+		items = append(items, waitItem{Key: r.RecordKey(), Generation: r.Generation})
 	}
 	return items, nil
 }
@@ -127,28 +149,43 @@ type waited struct {
 	Sink string `json:"sink"`
 	Key  string `json:"key"`
 	api.WaitResult
+	Held string `json:"held,omitempty"` // what kept it from being called about when time ran out
+
+	item waitItem
 }
 
 func (w *waited) name() string { return w.Sink + "/" + w.Key }
 
-// waitAll waits for all items together. An item that time ran out for is
-// TimedOut, with the phase that it is in.
-func (a *app) waitAll(ctx context.Context, c *client.Client, items []waitItem, timeout time.Duration) ([]waited, error) {
+// waitAndReport waits for all items together and prints how that ended; verbose:
+// those that ended well, too.
+func (a *app) waitAndReport(ctx context.Context, c *client.Client, items []waitItem, timeout time.Duration, verbose bool) error {
+	outcomes, errs := a.waitAll(ctx, c, items, timeout)
+	failed := a.reportAll(errs)
+	if failed != nil && len(outcomes) == 0 {
+		return failed
+	}
+	return cmp.Or(failed, a.reportWaited(outcomes, verbose))
+}
+
+// waitAll returns the outcomes of those that could be waited for, and the errors
+// of the others. An item that time ran out for is TimedOut, with the phase that
+// it is in.
+func (a *app) waitAll(ctx context.Context, c *client.Client, items []waitItem, timeout time.Duration) (outcomes []waited, errs []error) {
 	patience := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		patience, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	outcomes := make([]waited, len(items))
-	errs := make([]error, len(items))
+	all := make([]waited, len(items))
+	errs = make([]error, len(items))
 	progress := a.progress(len(items))
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for range min(waiters, len(items)) {
 		wg.Go(func() {
 			for i := range next {
-				outcomes[i], errs[i] = waitOne(ctx, patience, c, items[i])
+				all[i], errs[i] = a.waitOne(ctx, patience, c, items[i])
 				progress.step()
 			}
 		})
@@ -159,47 +196,52 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, items []waitItem, t
 	close(next)
 	wg.Wait()
 	progress.done()
-	return outcomes, errors.Join(firstOf(errs))
-}
-
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+	for i := range all {
+		if errs[i] == nil {
+			outcomes = append(outcomes, all[i])
 		}
 	}
-	return nil
+	return outcomes, errs
 }
 
-func waitOne(ctx, patience context.Context, c *client.Client, item waitItem) (waited, error) {
-	w := waited{Sink: item.Key.Sink, Key: item.Key.Name}
+func (a *app) waitOne(ctx, patience context.Context, c *client.Client, item waitItem) (waited, error) {
+	w := waited{Sink: item.Key.Sink, Key: item.Key.Name, item: item}
+	gone := func() (waited, error) {
+		w.WaitResult = api.WaitResult{Done: true, Gone: true}
+		return w, nil
+	}
 	var err error
 	w.WaitResult, err = c.Wait(patience, item.Key, item.Generation)
 	switch {
 	case ctx.Err() != nil:
 		return w, context.Cause(ctx)
-	case item.Generation > 0 && api.CodeOf(err) == api.CodeNotFound: // it was there, and its deletion is done
-		w.WaitResult = api.WaitResult{Done: true, Gone: true}
-		return w, nil
+	case (item.Generation > 0 || item.Gone) && api.CodeOf(err) == api.CodeNotFound: // its deletion is done
+		return gone()
 	case patience.Err() == nil:
+		w.Done = w.Done && (w.Gone || !item.Gone)
 		return w, err
 	}
 	w.TimedOut = true
-	r, err := c.Get(ctx, item.Key, client.GetOptions{})
+	e, err := c.Explain(ctx, item.Key)
 	if api.CodeOf(err) == api.CodeNotFound { // it went while the time ran out
-		w.WaitResult = api.WaitResult{Done: true, Gone: true}
-		return w, nil
+		return gone()
 	}
-	w.Phase, w.Reason, w.Message, w.Generation = r.Status.Phase, r.Status.Reason, r.Status.Message, r.Generation
+	st := &e.Resource.Status
+	w.Phase, w.Reason, w.Message, w.Generation = st.Phase, st.Reason, st.Message, e.Resource.Generation
+	w.Held = api.Held(&e.Resource, &e.Sink, a.Now())
 	return w, err
 }
 
 // reportWaited prints how the waits ended; verbose: those that ended well, too.
 func (a *app) reportWaited(outcomes []waited, verbose bool) error {
 	var bad []*waited
+	gone := 0
 	for i := range outcomes {
-		if !outcomes[i].Done {
-			bad = append(bad, &outcomes[i])
+		switch w := &outcomes[i]; {
+		case !w.Done:
+			bad = append(bad, w)
+		case w.Gone:
+			gone++
 		}
 	}
 	switch {
@@ -211,7 +253,7 @@ func (a *app) reportWaited(outcomes []waited, verbose bool) error {
 	case len(outcomes) == 0:
 		fmt.Fprintln(a.Out, "nothing to wait for: all is acknowledged")
 	default:
-		fmt.Fprintf(a.Out, "%d of %s acknowledged\n", len(outcomes)-len(bad), plural(len(outcomes), "resource"))
+		fmt.Fprintln(a.Out, waitSummary(len(outcomes), len(outcomes)-len(bad)-gone, gone))
 	}
 	const shown = 20
 	for i, w := range bad {
@@ -219,7 +261,7 @@ func (a *app) reportWaited(outcomes []waited, verbose bool) error {
 			fmt.Fprintf(a.Err, "pawl: and %d more; see `pawl list`\n", len(bad)-shown)
 			break
 		}
-		fmt.Fprintf(a.Err, "pawl: %s is not acknowledged: %s; see `pawl explain %s`\n", w.name(), whyNot(w), w.name())
+		fmt.Fprintf(a.Err, "pawl: %s is not %s: %s; see `pawl explain %s`\n", w.name(), ternary(w.item.Gone, "gone", "acknowledged"), whyNot(w), w.name())
 	}
 	if len(bad) > 0 {
 		return errSilent{ExitNotAcked}
@@ -227,9 +269,24 @@ func (a *app) reportWaited(outcomes []waited, verbose bool) error {
 	return nil
 }
 
+func waitSummary(total, acked, gone int) string {
+	switch {
+	case gone == 0:
+		return fmt.Sprintf("%d of %s acknowledged", acked, plural(total, "resource"))
+	case acked == 0:
+		return fmt.Sprintf("%d of %s gone", gone, plural(total, "resource"))
+	}
+	return fmt.Sprintf("%d of %s acknowledged, %d gone", acked, plural(total, "resource"), gone)
+}
+
 func whyNot(w *waited) string {
 	s := string(w.Phase)
-	if w.TimedOut {
+	switch {
+	case w.TimedOut && w.item.Generation > w.Generation:
+		return fmt.Sprintf("time ran out, and generation %d was not put yet: the newest is %d", w.item.Generation, w.Generation)
+	case w.TimedOut && w.Held != "":
+		s = "time ran out while it was " + s + " and held (" + w.Held + ")"
+	case w.TimedOut:
 		s = "time ran out while it was " + s
 	}
 	return join(s, string(w.Reason), w.Message)

@@ -12,7 +12,8 @@
 //	delete: true                   # instead of a payload: the resource is to go
 //
 // The payload of a JSON document is kept byte for byte. That of a YAML document
-// becomes JSON with its keys in their order and its numbers as written.
+// becomes JSON with its keys in their order, as strings whatever they are, and its
+// numbers as written. A number with a 0 in front is refused.
 package manifest
 
 import (
@@ -25,7 +26,7 @@ import (
 
 // Document is one resource as a file wants it.
 type Document struct {
-	File string // as it was named, "-" for standard input
+	File string // as it was named
 	Line int    // where the document starts, from 1
 
 	Key      record.Key

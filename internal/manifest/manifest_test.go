@@ -33,6 +33,8 @@ func TestReadsDocuments(t *testing.T) {
 				Conflict: record.ReportOnly, Deletion: record.Retain, Suspend: true}}},
 		{"an alias stands for its value", "a.yaml", "sink: web\nkey: a\npayload: {x: &v [1], y: *v}\n",
 			[]Document{{File: "a.yaml", Line: 1, Key: record.Key{Sink: "web", Name: "a"}, Payload: []byte(`{"x":[1],"y":[1]}`)}}},
+		{"keys become strings", "a.yaml", "sink: web\nkey: a\npayload: {1: a, true: b, 0: c}\n",
+			[]Document{{File: "a.yaml", Line: 1, Key: record.Key{Sink: "web", Name: "a"}, Payload: []byte(`{"1":"a","true":"b","0":"c"}`)}}},
 		{"nothing", "a.yaml", "# only a comment\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,6 +64,7 @@ func TestSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"no base64", "a.yaml", "sink: web\nkey: a\npayloadBase64: \"!\"\n", "a.yaml:3: payloadBase64 is no base64: illegal base64 data at input byte 0; use the standard alphabet with padding"},
 		{"a field twice", "a.json", "{\"sink\":\"web\",\n\"sink\":\"web\"}", `a.json:2: the field "sink" is there twice, first on line 1`},
 		{"a payload key twice", "a.yaml", "sink: web\nkey: a\npayload:\n  x: 1\n  x: 2\n", `a.yaml:5: the key "x" is there twice`},
+		{"a number with a 0 in front", "a.yaml", "sink: web\nkey: a\npayload:\n  mode: 017\n", "a.yaml:4: 017 may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0 in front"},
 		{"infinity", "a.yaml", "sink: web\nkey: a\npayload: .inf\n", "a.yaml:3: JSON has no number .inf"},
 		{"a merge", "a.yaml", "sink: web\nkey: a\npayload:\n  x: &x {y: 1}\n  z:\n    <<: *x\n", "a.yaml:6: merge keys (<<) are not supported; use an alias for the whole value"},
 		{"broken json", "a.json", "{\"sink\":\n\"web\",}", "a.json:2: this is no JSON: invalid character '}' looking for beginning of object key string"},

@@ -192,11 +192,18 @@ func (c *converter) writeScalar(node *yaml.Node) *Error {
 
 var jsonNumberPattern = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
+// octalPattern is what the versions of YAML read differently: a mode, or an
+// identifier with a 0 in front, would silently become another number.
+var octalPattern = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+
 // jsonNumber keeps a number as written where JSON can write it so, whatever
 // its size.
 func jsonNumber(node *yaml.Node) (string, *Error) {
 	if jsonNumberPattern.MatchString(node.Value) {
 		return node.Value, nil
+	}
+	if octalPattern.MatchString(node.Value) {
+		return "", wrongNode(node, "%s may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0 in front", node.Value)
 	}
 	digits := strings.ReplaceAll(node.Value, "_", "")
 	if node.Tag == "!!int" {

@@ -32,9 +32,9 @@ buckets for a Prometheus that scrapes them, and classic ones for all others.
 
 | alert | when |
 |---|---|
-| a target is behind | ` + "`pawl_oldest_unacked_age_seconds > 600`" + ` |
+| a target is behind, whatever the cause: also one that refuses us and has too few resources to open the breaker | ` + "`pawl_oldest_unacked_age_seconds > 600`" + ` |
 | a target does not answer | ` + "`pawl_breaker_state{state=\"closed\"} == 0`" + ` for 5 minutes |
-| resources need somebody | ` + "`pawl_resources{phase=~\"Failed|Stalled\"} > 0`" + ` for 15 minutes |
+| resources need somebody | ` + "`pawl_resources{phase=~\"Failed\\|Stalled\"} > 0`" + ` for 15 minutes |
 | the disk is nearly full | ` + "`pawl_store_refusing_puts == 1`" + `, and sooner ` + "`pawl_store_free_bytes < 2 * pawl_store_reserve_bytes`" + ` |
 | a plugin is broken | ` + "`rate(pawl_plugin_faults_total[10m]) > 0`" + ` |
 `)
