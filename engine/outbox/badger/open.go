@@ -87,7 +87,7 @@ func (s *Store) open() (err error) {
 	if err := s.openDB(false); err != nil {
 		return err
 	}
-	doc, err := s.formatDoc(fresh)
+	doc, err := s.checkFormat(fresh)
 	if err != nil {
 		return err
 	}
@@ -198,9 +198,9 @@ func removeEmpty(dir string) error {
 	return nil
 }
 
-// formatDoc reads the format document, and refuses what this program can't
+// checkFormat reads the format document, and refuses what this program can't
 // read, before anything is written.
-func (s *Store) formatDoc(fresh bool) (formatDoc, error) {
+func (s *Store) checkFormat(fresh bool) (formatDoc, error) {
 	doc, found, err := readFormat(s.db)
 	if err != nil {
 		return doc, err

@@ -229,6 +229,9 @@ func TestAMarkOfANewerFormatIsNoLoss(t *testing.T) {
 			t.Errorf("open = %v, want ErrFormat", err)
 		}
 	}
+	if r, err := Check(t.Context(), opts.Dir, nil); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "format 2") {
+		t.Errorf("check: %q, %v; want the format named", r.Problems, err)
+	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, b) {
 		t.Errorf("the mark was changed: %v", err)
 	}
