@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawlsync/pawl/plugins/internal/jsondoc"
 	pawl "github.com/pawlsync/pawl/sdk/go"
 )
 
@@ -17,6 +18,8 @@ type adapter struct {
 	seen map[string]string
 	// etags: the target was seen to offer ETags, so that it may be asked for conditions.
 	etags bool
+	// parser reads what is applied.
+	parser jsondoc.Parser
 }
 
 // maxSeen bounds adapter.seen.
@@ -82,7 +85,7 @@ func (a *adapter) write(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 	if err != nil {
 		return err
 	}
-	kept, err := a.cfg.keep(r, body)
+	kept, err := a.cfg.keep(&a.parser, r, body)
 	if err != nil {
 		return err
 	}

@@ -16,16 +16,17 @@ type kept struct {
 	state   []byte
 }
 
-// keep works out what is kept of body. An error says that body can't be
-// compared, so must not be sent.
-func (cfg *config) keep(r *pawl.Request, body []byte) (k kept, err error) {
+// keep works out what is kept of body, which it reads with p. An error says that
+// body can't be compared, so must not be sent.
+func (cfg *config) keep(p *jsondoc.Parser, r *pawl.Request, body []byte) (k kept, err error) {
 	switch cfg.compare {
 	case compareOwned, compareJSON:
-		d, err := jsondoc.Parse(view(body))
+		d, err := p.Parse(view(body))
 		if err != nil {
 			return k, pawl.Rejected("the payload is " + err.Error() + "; compare \"" + cfg.compare + "\" needs JSON")
 		}
 		owned, digest := jsondoc.Own(d)
+		p.Release(d)
 		k.asFound = hexDigest(digest)
 		if cfg.compare == compareJSON {
 			return k, nil

@@ -347,3 +347,33 @@ const (
 	goldenOwned         = "9838569f9c2ba83b6458a7ce41d5896d"
 	goldenDigest Digest = 0xfb2aa46e5c70a062
 )
+
+func TestAParserReadsEveryTextAsIfItWereTheFirst(t *testing.T) {
+	var p Parser
+	texts := []string{`{"a":[1,2,{"b":"c"}],"d":{}}`, `[]`, `{"a":1,"a":2}`, `"x"`, `{"d":{"e":[true,null]},"f":1.50}`, `{"a":[1,2,{"b":"c"}],"d":{}}`}
+	read := func(text string) *Doc {
+		d, err := p.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return d
+	}
+	for _, text := range texts {
+		want, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = p.Parse(text + "!") // what fails leaves nothing behind
+		other, d := read(`[[{"x":1}]]`), read(text)
+		p.Release(other)
+		fields, sum := Own(d)
+		wantFields, wantSum := Own(want)
+		if !slices.Equal(fields, wantFields) || sum != wantSum || Compare(want, d, nil).Differs {
+			t.Errorf("%s reads otherwise with memory that was used before", text)
+		}
+		p.Release(d)
+	}
+	if allocs := testing.AllocsPerRun(100, func() { p.Release(read(texts[0])) }); allocs > 2 {
+		t.Errorf("%v allocations to read a text again, want those of the Doc and of the keys seen", allocs)
+	}
+}

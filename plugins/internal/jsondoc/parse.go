@@ -105,15 +105,42 @@ func (v Value) Members(yield func(key string, v Value) bool) {
 
 // Parse reads one JSON text; an error is a *SyntaxError. src must not change
 // while the Doc is in use.
-func Parse(src string) (*Doc, error) {
+func Parse(src string) (*Doc, error) { return new(Parser).Parse(src) }
+
+// Parser reads many texts with the memory of Docs that were given back: what a
+// Doc needs is more than its text, and to get it anew costs a guest about as
+// much as to read it. The zero value is ready. Several Docs may be in use at once.
+type Parser struct{ spare []node }
+
+// maxSpareNodes bounds what a Parser holds, at 48 bytes each.
+const maxSpareNodes = 1024
+
+// Parse is as the function of that name.
+func (ps *Parser) Parse(src string) (*Doc, error) {
 	if len(src) > 1<<30 {
 		return nil, &SyntaxError{Offset: 1 << 30, Reason: "the text is too long"}
 	}
-	p := parser{src: src, nodes: make([]node, 0, 8+len(src)/24)}
+	// Taken before anything can yield to another goroutine of the guest.
+	nodes := ps.spare
+	ps.spare = nil
+	if nodes == nil {
+		nodes = make([]node, 0, 8+len(src)/24)
+	}
+	p := parser{src: src, nodes: nodes}
 	if err := p.document(); err != nil {
 		return nil, err
 	}
 	return &Doc{src: src, nodes: p.nodes}, nil
+}
+
+// Release gives back d, which is used no more, and no value of it either.
+func (ps *Parser) Release(d *Doc) {
+	nodes := d.nodes
+	d.nodes = nil
+	if cap(nodes) <= maxSpareNodes {
+		clear(nodes) // they keep the text alive
+		ps.spare = nodes[:0]
+	}
 }
 
 // parser is a loop and no recursion: a guest's calls are dear, and the stack of
