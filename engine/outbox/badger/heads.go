@@ -23,11 +23,12 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 	}
 	waiting := s.overlay.heads(span)
 	emit := func(upTo *record.Key) bool { // those that stand before it; nil: all
-		for len(waiting) > 0 && (upTo == nil || waiting[0].Key.Compare(*upTo) < 0) {
-			if !waiting[0].removed && !fn(waiting[0].Head) {
+		for len(waiting) > 0 && (upTo == nil || waiting[0].key.Compare(*upTo) < 0) {
+			w := waiting[0]
+			waiting = waiting[1:]
+			if w.desired != queue.Drop && !fn(outbox.HeadOf(w.key, &w.record)) {
 				return false
 			}
-			waiting = waiting[1:]
 		}
 		return true
 	}
@@ -44,7 +45,7 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 			if !emit(&part[i].Key) {
 				return nil
 			}
-			newer := len(waiting) > 0 && waiting[0].Key == part[i].Key
+			newer := len(waiting) > 0 && waiting[0].key == part[i].Key
 			if !newer && !fn(part[i]) {
 				return nil
 			}
@@ -57,35 +58,36 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 	}
 }
 
-// waitingHead is of a resource that the overlay has a newer state of.
-type waitingHead struct {
-	outbox.Head
-	removed bool
+// keyed is an entry with its key.
+type keyed struct {
+	key record.Key
+	*entry
 }
 
 // heads returns what the overlay holds of span, in key order.
-func (o *overlay) heads(span outbox.Span) []waitingHead {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var list []waitingHead
-	for key, e := range o.dirty.entries {
-		if inSpan(key, span) {
-			list = append(list, e.head(key))
-		}
-	}
-	if o.applying != nil {
-		for key, e := range o.applying.entries {
-			if o.dirty.entries[key] == nil && inSpan(key, span) {
-				list = append(list, e.head(key))
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b waitingHead) int { return a.Key.Compare(b.Key) })
+func (o *overlay) heads(span outbox.Span) []keyed {
+	list := o.within(span)
+	slices.SortFunc(list, func(a, b keyed) int { return a.key.Compare(b.key) })
 	return list
 }
 
-func (e *entry) head(key record.Key) waitingHead {
-	return waitingHead{Head: outbox.HeadOf(key, &e.record), removed: e.desired == queue.Drop}
+func (o *overlay) within(span outbox.Span) (list []keyed) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, e := range o.dirty.entries {
+		if inSpan(key, span) {
+			list = append(list, keyed{key, e})
+		}
+	}
+	if o.applying == nil {
+		return list
+	}
+	for key, e := range o.applying.entries {
+		if o.dirty.entries[key] == nil && inSpan(key, span) {
+			list = append(list, keyed{key, e})
+		}
+	}
+	return list
 }
 
 func inSpan(key record.Key, span outbox.Span) bool {

@@ -291,10 +291,9 @@ func (s *Store) applyJournal(from uint64) error {
 		}
 		err := f.entries(func(key record.Key, e *entry) error {
 			if old := l.entries[key]; old != nil {
-				old.merge(e)
-			} else {
-				l.entries[key] = e
+				e = old.merged(e)
 			}
+			l.entries[key] = e
 			l.bytes += e.size()
 			return nil
 		})

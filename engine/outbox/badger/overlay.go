@@ -74,11 +74,9 @@ func (o *overlay) add(keys []record.Key, entries []*entry) {
 	for i, e := range entries {
 		if old := o.dirty.entries[keys[i]]; old != nil {
 			o.dirty.bytes -= old.size()
-			old.merge(e)
-			e = old
-		} else {
-			o.dirty.entries[keys[i]] = e
+			e = old.merged(e)
 		}
+		o.dirty.entries[keys[i]] = e
 		o.dirty.bytes += e.size()
 		o.dirty.last = e.revision
 	}

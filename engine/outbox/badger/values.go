@@ -124,7 +124,8 @@ const (
 
 const neverExpires = 1 << 62
 
-// entry is what is to be written of one key, and what it reads as.
+// entry is what is to be written of one key, and what it reads as. It does not
+// change once it is in the overlay.
 type entry struct {
 	record     outbox.Record
 	revision   uint64
@@ -174,15 +175,16 @@ func flagsOf(d *record.Desired) (flags byte) {
 	return flags
 }
 
-// merge puts a later entry of the same key on top of e.
-func (e *entry) merge(later *entry) {
-	e.record, e.revision = later.record, later.revision
-	if later.desired != queue.Keep {
-		e.desired, e.desiredVal, e.flags, e.generation = later.desired, later.desiredVal, later.flags, later.generation
+// merged returns what e and a later entry of the same key come to.
+func (e *entry) merged(later *entry) *entry {
+	m := *later
+	if later.desired == queue.Keep {
+		m.desired, m.desiredVal, m.flags, m.generation = e.desired, e.desiredVal, e.flags, e.generation
 	}
-	if later.status != queue.Keep {
-		e.status, e.statusVal = later.status, later.statusVal
+	if later.status == queue.Keep {
+		m.status, m.statusVal = e.status, e.statusVal
 	}
+	return &m
 }
 
 // size estimates what e holds in memory.
