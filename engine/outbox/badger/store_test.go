@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/record"
 )
 
 // R64: who asks for the revision, lists, and watches from that revision on,
@@ -62,5 +65,42 @@ func TestBothHalvesAreReadAtOnce(t *testing.T) {
 		if err := s.apply(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Changes of one half that come to Badger together keep the other half's, from
+// the overlay and from the journal alike.
+func TestHalvesThatChangeApartComeTogether(t *testing.T) {
+	desired := outbox.Change{Desired: &record.Desired{Payload: content(7)}, NewGeneration: true}
+	status := outbox.Change{Status: &record.Status{Attempts: 7}}
+	for name, changes := range map[string][]outbox.Change{
+		"desired, then status":         {desired, status},
+		"status, then desired":         {status, desired},
+		"removed, then both, by turns": {desired, {Remove: true}, status, desired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, testOptions(t, t.TempDir()))
+			defer s.Close()
+			s.applyMu.Lock()
+			for _, c := range changes {
+				err := s.Update(keyOf(1), func(outbox.Record) (outbox.Change, error) { return c, nil }).Wait(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			replayed := copyDir(t, s.opts.Dir)
+			s.applyMu.Unlock()
+			if err := s.apply(); err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range []string{powerCut(t, s), replayed} {
+				again := mustOpen(t, testOptions(t, dir))
+				rec, err := again.Get(keyOf(1))
+				if n := number(rec.Desired.Payload); err != nil || n != 7 || rec.Status.Attempts != 7 {
+					t.Errorf("desired %d with status %d, %v; want 7", n, rec.Status.Attempts, err)
+				}
+				mustClose(t, again)
+			}
+		})
 	}
 }
