@@ -9,6 +9,35 @@ import (
 	"testing"
 )
 
+// What the README leaves out.
+const (
+	testImports = `import (
+	"net/http"
+	"testing"
+
+	pawl "github.com/pawlsync/pawl/sdk/go"
+	"github.com/pawlsync/pawl/sdk/go/pawltest"
+)
+
+var myHandler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+`
+	configureImports = `import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	pawl "github.com/pawlsync/pawl/sdk/go"
+)
+
+var _ pawl.Configurer = (*adapter)(nil)
+
+`
+)
+
 // The plugin of the README is built as a reader would build it, but offline and
 // with this checkout's SDK.
 func TestThePluginOfTheREADMEBuilds(t *testing.T) {
@@ -34,8 +63,13 @@ func TestThePluginOfTheREADMEBuilds(t *testing.T) {
 	for name, content := range map[string]string{
 		"main.go":         block("```go\n(.*?)```"),
 		"go.mod":          strings.Replace(block("```\n(module .*?)```"), "../pawl/sdk/go", here, 1),
-		"adapter_test.go": "package main\n\nimport (\n\t\"net/http\"\n\t\"testing\"\n\n\tpawl \"github.com/pawlsync/pawl/sdk/go\"\n\t\"github.com/pawlsync/pawl/sdk/go/pawltest\"\n)\n\nvar myHandler http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})\n\n" + block("```go\n(func TestApply.*?)```"),
+		"adapter_test.go": "package main\n\n" + testImports + block("```go\n(func TestApply.*?)```"),
+		// A package of its own, since there it is another adapter.
+		"configured/adapter.go": "package configured\n\n" + configureImports + block("```go\n(type adapter struct {\n.*?)```"),
 	} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +84,8 @@ func TestThePluginOfTheREADMEBuilds(t *testing.T) {
 		}
 	}
 	run("go build -buildmode=c-shared -o things.wasm .", "GOOS=wasip1", "GOARCH=wasm")
-	run("go test .")
+	run("go test ./...")
+	run("go vet ./...")
 	if _, err := os.Stat(filepath.Join(dir, "things.wasm")); err != nil {
 		t.Error(err)
 	}
