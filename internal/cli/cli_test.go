@@ -302,7 +302,7 @@ payload: {}
 		[]string{"apply", "-f", "-"},
 		[]string{"apply", "-f", "-", "-q", "-o", "json"},
 		[]string{"apply", "--force", "web/users/alice"},
-	) + transcript(t, d, "# nothing\n", []string{"apply", "-f", "-"}))
+	)+transcript(t, d, "# nothing\n", []string{"apply", "-f", "-"}))
 	wantOrder := []string{"GET /v1/sinks", "POST /v1/batch", "DELETE /v1/sinks/web/resource users/bob", "DELETE /v1/sinks/web/resource users/nobody", "POST /v1/batch"}
 	if got := strings.Join(d.calls[:5], "\n"); got != strings.Join(wantOrder, "\n") {
 		t.Errorf("the order of the documents is not kept:\n%s", got)

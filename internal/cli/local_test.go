@@ -88,8 +88,8 @@ func TestStoreCheckOfAStoreInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, stderr, code := run(t, "", "", "store", "check", dir); code != ExitError || !strings.Contains(stderr, "stop the daemon") {
-		t.Errorf("exit code %d, %s; want %d and a word on stopping the daemon", code, stderr, ExitError)
+	if _, stderr, code := run(t, "", "", "store", "check", dir); code != ExitError || strings.Count(stderr, "stop ") != 1 {
+		t.Errorf("exit code %d, %s; want %d and one word on stopping the daemon", code, stderr, ExitError)
 	}
 }
 

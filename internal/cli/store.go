@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/outbox/badger"
 )
 
@@ -42,9 +40,6 @@ wrong.`,
 				return err
 			}
 			report, err := badger.Check(cmd.Context(), dir, a.checkProgress())
-			if errors.Is(err, outbox.ErrLocked) {
-				return fmt.Errorf("%w; stop the daemon first, or check a copy of the folder", err)
-			}
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,11 @@ func TestTheDemoArrives(t *testing.T) {
 	}
 	d := &demo{pawl: filepath.Join(bin, "pawl"), target: filepath.Join(bin, "target"), dir: dir, desired: map[string]string{}}
 	if err := d.run(t.Context()); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, ".demo", "daemon.log"))
+		log, _ := os.ReadFile(filepath.Join(dir, ".demo", "run", "daemon.log"))
 		t.Fatalf("%v\n%s", err, log)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, ".demo"))
+	if err != nil || len(left) != 1 || left[0].Name() != "run" {
+		t.Errorf("the demo left %v, %v in .demo, where the tour has its own; want run alone", left, err)
 	}
 }

@@ -4,7 +4,8 @@
 // then holds exactly what is desired.
 //
 // It starts the built programs bin/pawl and bin/target, which `make demo` builds,
-// and keeps everything in examples/quickstart/.demo.
+// and keeps everything in examples/quickstart/.demo/run, apart from what the tour
+// in the README keeps.
 package main
 
 import (
@@ -72,9 +73,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%w\nlogs are in %s", err, d.state)
 		}
 	}
-	d.say("To play with it yourself, the commands are:")
+	d.say("The tour in README.md starts afresh. To play with what the demo left, the commands are:")
 	fmt.Printf("  %s -dir %s &\n", d.target, filepath.Join(d.state, "target"))
-	fmt.Printf("  %s run --config %s &\n", d.pawl, filepath.Join(d.dir, "pawl.yaml"))
+	fmt.Printf("  %s run --config %s --store %s &\n", d.pawl, filepath.Join(d.dir, "pawl.yaml"), filepath.Join(d.state, "store"))
 	fmt.Printf("  %s status\n", d.pawl)
 	return nil
 }
@@ -86,7 +87,7 @@ func (d *demo) prepare(ctx context.Context) error {
 			return fmt.Errorf("%s is not built; run: make build", program)
 		}
 	}
-	d.state = filepath.Join(d.dir, ".demo")
+	d.state = filepath.Join(d.dir, ".demo", "run")
 	if err := os.RemoveAll(d.state); err != nil {
 		return err
 	}

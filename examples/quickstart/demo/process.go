@@ -83,10 +83,15 @@ func (d *demo) startTarget(ctx context.Context) (err error) {
 	return d.answers(ctx, "the target", d.targetProcess, d.store.base+"/control/stats")
 }
 
-// startDaemon overrides the two addresses of pawl.yaml, which may be taken.
+// startDaemon overrides the two addresses of pawl.yaml, which may be taken, and
+// the store, which is the tour's.
 func (d *demo) startDaemon(ctx context.Context) (err error) {
+	store, err := filepath.Abs(filepath.Join(d.state, "store"))
+	if err != nil {
+		return err
+	}
 	d.daemonProcess, err = startProcess(filepath.Join(d.state, "daemon.log"),
-		append(environment(), "PAWL_SERVER_LISTEN="+d.address, "PAWL_UPSTREAMS_TARGET_BASE_URL="+d.store.base),
+		append(environment(), "PAWL_SERVER_LISTEN="+d.address, "PAWL_UPSTREAMS_TARGET_BASE_URL="+d.store.base, "PAWL_STORE_PATH="+store),
 		d.pawl, "run", "--config", filepath.Join(d.dir, "pawl.yaml"))
 	if err != nil {
 		return err
