@@ -56,6 +56,15 @@ func TestStoreCheck(t *testing.T) {
 	}
 }
 
+func TestStoreCheckNamesTheFolderThatItWasGiven(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Streams: Streams{Out: &out}, output: "table"}
+	_ = a.printCheck(&badger.Report{Directory: "/store", Problems: []string{`opening table: "/tmp/pawl-check-123/000001.sst": checksum`}})
+	if !strings.Contains(out.String(), `"/store/data/000001.sst"`) || strings.Contains(out.String(), "pawl-check") {
+		t.Errorf("printed %s", out.String())
+	}
+}
+
 // damage flips a bit of the payload wherever the store keeps it.
 func damage(t *testing.T, dir string) (hits int) {
 	t.Helper()

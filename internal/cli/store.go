@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +77,10 @@ func (a *app) checkProgress() func(done, total int) {
 	}
 }
 
+// shadowFolder is where a check opens the tables, so as to write nothing into the
+// store's own folder. People know only the latter.
+var shadowFolder = regexp.MustCompile(`[^\s"]*pawl-check-[0-9]+`)
+
 func (a *app) printCheck(r *badger.Report) error {
 	view := struct {
 		Directory string   `json:"directory"`
@@ -90,18 +96,19 @@ func (a *app) printCheck(r *badger.Report) error {
 		Problems  []string `json:"problems"`
 		Omitted   int      `json:"problemsOmitted,omitempty"`
 	}(*r)
-	if view.Problems == nil {
-		view.Problems = []string{} // an empty list, not null
+	view.Problems = []string{} // an empty list, not null
+	for _, p := range r.Problems {
+		view.Problems = append(view.Problems, shadowFolder.ReplaceAllLiteralString(p, filepath.Join(r.Directory, "data")))
 	}
 	err := a.print(view, func() {
 		fmt.Fprintf(a.Out, "%s: format %d, revision %d, %s, %s\n", r.Directory, r.Format, r.Revision, plural(r.Resources, "resource"), size(r.Bytes))
 		if r.Lossy {
 			fmt.Fprintln(a.Out, "it lost acknowledged data once, and that was accepted")
 		}
-		if len(r.Problems) == 0 {
+		if len(view.Problems) == 0 {
 			fmt.Fprintln(a.Out, "nothing is wrong")
 		}
-		for _, p := range r.Problems {
+		for _, p := range view.Problems {
 			fmt.Fprintln(a.Out, a.loud("! "+p))
 		}
 		if r.Omitted > 0 {
