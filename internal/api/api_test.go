@@ -217,7 +217,7 @@ func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
 	want := []string{
 		"The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.",
 		"Sink b: the target refuses our credentials. It is probed in 1s.",
-		"Sink few: the target refuses our credentials, and nothing was confirmed since the newest call, 1m0s ago.",
+		"Sink few: the target refuses our credentials (newest call 1m0s ago); nothing was confirmed since.",
 		"Sink late: its oldest change is not confirmed since 1h0m.",
 		"Sink a: 1 resource Failed.",
 		"Sink held is suspended (Operator).",

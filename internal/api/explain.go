@@ -279,7 +279,7 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 		case breakerOpen(s):
 			urgent = append(urgent, fmt.Sprintf("Sink %s: %s. %s", s.Name, trouble, next("It is probed", s.NextProbe, now)))
 		case trouble != "":
-			urgent = append(urgent, fmt.Sprintf("Sink %s: %s, and nothing was confirmed since the newest call, %s.", s.Name, trouble, ago(s.LastErrorAt, now)))
+			urgent = append(urgent, fmt.Sprintf("Sink %s: %s (newest call %s); nothing was confirmed since.", s.Name, trouble, ago(s.LastErrorAt, now)))
 		case late && !s.Suspended:
 			urgent = append(urgent, fmt.Sprintf("Sink %s: its oldest change is not confirmed since %s.", s.Name, rough(now.Sub(s.OldestUnacked))))
 		}
