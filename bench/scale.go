@@ -16,7 +16,6 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
-	"github.com/pawlsync/pawl/internal/daemon"
 )
 
 // scaleChildEnv hands a child its work: "phase resources dir". Each phase runs
@@ -82,7 +81,7 @@ func scaleChild(work string) {
 	parts := strings.SplitN(work, " ", 3)
 	n, err := strconv.Atoi(parts[1])
 	if err == nil {
-		debug.SetGCPercent(daemon.GCPercent) // as `pawl run` does
+		debug.SetGCPercent(50) // as `pawl run` does, see internal/daemon/memory.go
 		var res scaleResult
 		var peak atomic.Int64
 		go sampleMemory(&peak)

@@ -10,9 +10,6 @@ import (
 // gather. GOGC overrules it.
 func collectOften() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(GCPercent)
+		debug.SetGCPercent(50)
 	}
 }
-
-// GCPercent is what the daemon runs with unless GOGC says otherwise.
-const GCPercent = 50
