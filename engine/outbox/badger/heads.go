@@ -21,6 +21,9 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 	if s.isClosed() {
 		return outbox.ErrClosed
 	}
+	if everything := span == (outbox.Span{}); everything && !s.known.complete.Load() {
+		return s.meet(ctx, fn)
+	}
 	waiting := s.overlay.heads(span)
 	emit := func(upTo *record.Key) bool { // those that stand before it; nil: all
 		for len(waiting) > 0 && (upTo == nil || waiting[0].key.Compare(*upTo) < 0) {
@@ -56,6 +59,22 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 		}
 		span.After = &part[len(part)-1].Key
 	}
+}
+
+// meet lists everything and makes each key known on the way. What is committed
+// meanwhile is made known by its commit.
+func (s *Store) meet(ctx context.Context, fn func(outbox.Head) bool) error {
+	first := outbox.Span{After: &record.Key{}} // before every key
+	all := true
+	err := s.Heads(ctx, first, func(h outbox.Head) bool {
+		s.known.add(h.Key)
+		all = fn(h)
+		return all
+	})
+	if err == nil && all {
+		s.known.complete.Store(true)
+	}
+	return err
 }
 
 // keyed is an entry with its key.

@@ -28,7 +28,7 @@ func Open(opts Options) (*Store, error) {
 	if err := opts.withDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), stop: make(chan struct{})}
+	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), known: newKnown(), stop: make(chan struct{})}
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes}
 	s.garbage.Store(-1)

@@ -48,6 +48,7 @@ type Store struct {
 	mark    *mark
 	journal *journal
 	overlay *overlay
+	known   *known
 	space   *space
 	queue   *queue.Queue
 	ring    ring // guarded by applyMu
@@ -127,6 +128,9 @@ func (s *Store) Commit(changes []*queue.Change) error {
 		// The group is durable. What is missed is the proof, should it get lost.
 		s.log.Warn("the high-water mark could not be written", "error", err)
 	}
+	for _, key := range keys {
+		s.known.add(key)
+	}
 	s.overlay.add(keys, entries)
 	// Whoever lists after a look at the revision is to see all up to it.
 	s.committed.Store(last)
@@ -146,6 +150,9 @@ func (s *Store) Get(key record.Key) (outbox.Record, error) { return s.Load(key) 
 // everything, not one moment: where a newer layer was taken to Badger meanwhile,
 // the halves may be of different ages, and it looks again.
 func (s *Store) Load(key record.Key) (rec outbox.Record, err error) {
+	if s.known.isNew(key) && !s.isClosed() {
+		return outbox.Record{}, nil
+	}
 	for {
 		layer := s.overlay.layer.Load()
 		if rec, ok := s.overlay.lookup(key); ok && !s.isClosed() {
