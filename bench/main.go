@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -91,6 +92,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
+	debug.SetGCPercent(50) // as `pawl run` does, see internal/daemon/memory.go
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {

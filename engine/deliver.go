@@ -278,7 +278,11 @@ func (e *Engine) report(w *delivery, s *reconcile.Settlement, v schedule.Verdict
 	reply := w.core.Reply()
 	if v.Opened {
 		e.obs.BreakerMoved(w.key.Sink, true)
-		e.log.Error("the target does not answer; its sink is held and probed, nothing is lost", "sink", w.key.Sink, "status", reply.Status.String(), "error", reply.Message)
+		what := "the target does not answer"
+		if reply.Status == sink.Unauthorized {
+			what = "the target refuses the credentials"
+		}
+		e.log.Error(what+"; its sink is held and probed, nothing is lost", "sink", w.key.Sink, "status", reply.Status.String(), "error", reply.Message)
 	}
 	if v.Closed {
 		e.obs.BreakerMoved(w.key.Sink, false)

@@ -246,6 +246,11 @@ func (e *Engine) closeStore() error {
 	if !e.flights.lostAny() {
 		err = e.store.SetMeta(runningMark, nil)
 	}
+	if errors.Is(err, outbox.ErrNoSpace) {
+		// The next start takes this end for a crash, which costs looks and no more.
+		e.log.Warn("the disk is too full to note the end; the next start looks at what was unacknowledged", "error", err)
+		err = nil
+	}
 	return errors.Join(err, e.store.Close())
 }
 
