@@ -167,6 +167,7 @@ func (e *Engine) settle(w *delivery) {
 		e.sched.PauseSink(w.key.Sink, now.Add(pause))
 	}
 	e.mu.Unlock()
+	e.wakeDispatcher() // its place in flight is free, long before its outcome is durable
 
 	var s reconcile.Settlement
 	var head outbox.Head
