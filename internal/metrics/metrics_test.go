@@ -143,9 +143,9 @@ pawl_breaker_state{sink="web",state="half-open"} 0
 pawl_breaker_state{sink="web",state="open"} 1`},
 		{"pawl_oldest_unacked_age_seconds", `pawl_oldest_unacked_age_seconds{sink="web"} 60`},
 		{"pawl_sink_pause_remaining_seconds", `pawl_sink_pause_remaining_seconds{sink="web"} 0`},
-		{"pawl_due_resources", `pawl_due_resources{class="check",sink="web"} 3
-pawl_due_resources{class="fresh",sink="web"} 1
-pawl_due_resources{class="retry",sink="web"} 2`},
+		{"pawl_waiting_resources", `pawl_waiting_resources{class="check",sink="web"} 3
+pawl_waiting_resources{class="fresh",sink="web"} 1
+pawl_waiting_resources{class="retry",sink="web"} 2`},
 		{"pawl_plugin_faults_total", `pawl_plugin_faults_total{plugin="http",sink="web"} 3`},
 		{"pawl_store_commit_failures_total", `pawl_store_commit_failures_total 1`},
 		{"pawl_puts_coalesced_total", `pawl_puts_coalesced_total{sink="web"} 1`},

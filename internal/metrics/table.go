@@ -39,7 +39,7 @@ var (
 	buildInfo      = metric{"pawl_build_info", gauge, "Always 1; its labels say what is running.", []string{"version", "commit", "goversion"}}
 	resources      = metric{"pawl_resources", gauge, "Resources, by sink and phase; all but Acked, Failed and Obsolete are the outbox's depth.", []string{"sink", "phase"}}
 	oldestUnacked  = metric{"pawl_oldest_unacked_age_seconds", gauge, "Age of the oldest change that its target has not acknowledged; 0: there is none.", []string{"sink"}}
-	due            = metric{"pawl_due_resources", gauge, "Resources that are due and wait for their turn, by class: fresh, retry, or check for drift.", []string{"sink", "class"}}
+	due            = metric{"pawl_waiting_resources", gauge, "Resources that wait for their turn, due now or later, by class: fresh, retry, or check for drift.", []string{"sink", "class"}}
 	inFlight       = metric{"pawl_calls_in_flight", gauge, "Deliveries under way.", []string{"sink"}}
 	breakerState   = metric{"pawl_breaker_state", gauge, "1 for the state that the sink's circuit breaker is in.", []string{"sink", "state"}}
 	suspended      = metric{"pawl_sink_suspended", gauge, "1 while a sink's calls are held.", []string{"sink"}}
