@@ -156,6 +156,18 @@ func (s *Store) rewrite(ctx context.Context, ratio float64) error {
 func (s *Store) rewriteOne(ratio float64) error {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
+	// Badger's rewrite copies the newest value that it finds above itself, and does
+	// not see a tombstone for what it is: once that has met the old value in the last
+	// level and both are gone, the copy is alive again. So tombstones go there first.
+	if s.drops.Load() {
+		if err := s.reopen(s.life); err != nil {
+			return err
+		}
+		if err := s.withDB(func(db *badger.DB) error { return db.Flatten(1) }); err != nil {
+			return err
+		}
+		s.drops.Store(false)
+	}
 	return s.withDB(func(db *badger.DB) error { return db.RunValueLogGC(ratio) })
 }
 

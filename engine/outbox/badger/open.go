@@ -29,6 +29,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), known: newKnown(), stop: make(chan struct{})}
+	s.drops.Store(true) // for all that is known
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes}
 	s.garbage.Store(-1)

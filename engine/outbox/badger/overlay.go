@@ -222,6 +222,9 @@ func (s *Store) writeLayer(l *layer) error {
 		b := newBatch(db)
 		defer b.discard()
 		for key, e := range l.entries {
+			if e.desired == queue.Drop {
+				s.drops.Store(true)
+			}
 			if err := b.entry(key, e); err != nil {
 				return fmt.Errorf("write %s: %w", key, err)
 			}

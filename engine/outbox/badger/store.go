@@ -66,6 +66,8 @@ type Store struct {
 	closeOnce  sync.Once
 	closeErr   error
 
+	// drops: tombstones may stand in upper levels, of this run or the last.
+	drops       atomic.Bool
 	written     atomic.Uint64
 	committed   atomic.Uint64 // newest durable revision
 	compactMu   sync.Mutex
