@@ -174,7 +174,11 @@ func (e *Engine) settle(w *delivery) {
 	err := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		s = core.Settle(cur, v)
 		head = outbox.HeadOf(w.key, &cur)
-		w.flight.read(0) // from here on the record says what was sent
+		if core.Answered() {
+			w.flight.read(0) // nothing is under way any more
+		} else {
+			w.flight.read(core.Generation()) // in case that this commit fails
+		}
 		return s.Change, nil
 	}).Wait(context.Background())
 	if err != nil {

@@ -99,6 +99,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // nobody knows the end.
 const runningMark = "running"
 
+// lookedMark is the document that holds the epoch of a restored store, or one that
+// lost data, once every resource in it was looked at (R67).
+const lookedMark = "looked"
+
 // setUp makes sinks and plans out of options and store.
 func (e *Engine) setUp(ctx context.Context) error {
 	info := e.store.Info()
@@ -128,12 +132,13 @@ func (e *Engine) setUp(ctx context.Context) error {
 func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	now := time.Now()
 	looks := map[string]int{}
-	unconfirmed := func(key record.Key) bool {
-		t := e.targets[key.Sink]
-		return info.Lossy && (t == nil || t.unconfirmed(info))
+	looked, err := e.store.Meta(lookedMark)
+	if err != nil {
+		return fmt.Errorf("read whether a restored store was looked at: %w", err)
 	}
+	restored := info.Lossy && string(looked) != info.Epoch
 	oldest := map[string]outbox.Head{} // by sink, of those whose age the store did not tell
-	err := e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
+	err = e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		p := e.due(h, now)
@@ -149,7 +154,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 			}
 		}
 		e.sched.Set(h.Key, p)
-		if h.Generation != 0 && !h.Gone && (unconfirmed(h.Key) || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
+		if h.Generation != 0 && !h.Gone && (restored || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
 			e.sched.SetUnsure(h.Key, true)
 		}
 		if h.Status.Acked != nil {
@@ -242,9 +247,15 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // closeStore closes the store; no delivery is under way.
 func (e *Engine) closeStore() error {
+	e.mu.Lock()
+	unsure := e.sched.Stats().Unsure > 0
+	e.mu.Unlock()
 	var err error
-	if !e.flights.lostAny() {
+	if !unsure && !e.flights.lostAny() { // else the next start must know as little as this one
 		err = e.store.SetMeta(runningMark, nil)
+	}
+	if info := e.store.Info(); err == nil && info.Lossy && !unsure {
+		err = e.store.SetMeta(lookedMark, []byte(info.Epoch))
 	}
 	if errors.Is(err, outbox.ErrNoSpace) {
 		// The next start takes this end for a crash, which costs looks and no more.

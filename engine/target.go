@@ -49,7 +49,7 @@ func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
 	e.targets[o.Name] = t
 	e.sched.ConfigureSink(o.Name, o.limits())
 	e.sched.SuspendSink(o.Name, t.suspended() != record.ReasonNone)
-	if t.unconfirmed(info) && t.hold.Suspended != record.ReasonRestored {
+	if t.unconfirmed(info) && t.hold.Suspended == record.ReasonNone { // an operator's hold is one already
 		return e.setHold(t, record.ReasonRestored)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (e *Engine) releaseEmpty(info outbox.Info) error {
 	}
 	e.mu.Unlock()
 	for name, t := range e.targets {
-		if t.unconfirmed(info) && !filled[name] {
+		if t.hold.Suspended == record.ReasonRestored && !filled[name] {
 			if err := e.setHold(t, record.ReasonNone); err != nil {
 				return err
 			}

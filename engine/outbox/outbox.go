@@ -25,7 +25,7 @@ var (
 	ErrDamaged    = errors.New("the store is damaged")
 	ErrLost       = errors.New("the store lost acknowledged data")
 	ErrFormat     = errors.New("the store has a format that this program can't read")
-	ErrNotStarted = errors.New("the change was never queued")
+	ErrUnavailable = errors.New("the store can't be read at the moment")
 )
 
 // Record is all that is stored of one resource. The zero Record is that of an

@@ -75,6 +75,7 @@ type Schedule struct {
 	live     int // entries, removed ones aside
 	inFlight int
 	held     int
+	unsure   int
 }
 
 // New returns an empty Schedule.
@@ -211,10 +212,12 @@ func (s *Schedule) SetUnsure(key record.Key, on bool) {
 	_, id, ok := s.find(key)
 	switch {
 	case !ok:
-	case on:
+	case on && !s.slab.at(id).is(unsure):
 		s.slab.at(id).mark(unsure)
-	default:
+		s.unsure++
+	case !on && s.slab.at(id).is(unsure):
 		s.slab.at(id).unmark(unsure)
+		s.unsure--
 	}
 }
 
@@ -286,6 +289,9 @@ func (s *Schedule) add(k *sink, name string, hash uint32) uint32 {
 // drop frees an entry that is in no heap.
 func (s *Schedule) drop(k *sink, id uint32) {
 	e := s.slab.at(id)
+	if e.is(unsure) {
+		s.unsure--
+	}
 	s.table.remove(&s.slab, e.hash, id)
 	s.names.drop(e.name, int(e.size))
 	s.slab.release(id)

@@ -79,12 +79,13 @@ type Stats struct {
 	Entries  int   // as Len
 	InFlight int   // removed ones included
 	Held     int   // Done and not settled
+	Unsure   int   // as set by SetUnsure
 	Bytes    int64 // as Bytes
 }
 
 // Stats returns numbers over all sinks.
 func (s *Schedule) Stats() Stats {
-	return Stats{Entries: s.Len(), InFlight: s.inFlight, Held: s.held, Bytes: s.Bytes()}
+	return Stats{Entries: s.Len(), InFlight: s.inFlight, Held: s.held, Unsure: s.unsure, Bytes: s.Bytes()}
 }
 
 // Len is how many resources have a plan.

@@ -24,6 +24,7 @@ const (
 	CodeWatchExpired     Code = "watch-expired"      // 410: list again
 	CodeTooLarge         Code = "too-large"          // 413
 	CodeInternal         Code = "internal"           // 500
+	CodeUnavailable      Code = "unavailable"        // 503: the store can't be read at the moment
 	CodeClosed           Code = "closed"             // 503: the daemon is shutting down
 	CodeNotReady         Code = "not-ready"          // 503: of /readyz
 	CodeNoSpace          Code = "no-space"           // 507: the disk is nearly full

@@ -31,6 +31,7 @@ var kinds = []struct {
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{engine.ErrNoSpace, http.StatusInsufficientStorage, api.CodeNoSpace},
 	{engine.ErrWatchExpired, http.StatusGone, api.CodeWatchExpired},
+	{outbox.ErrUnavailable, http.StatusServiceUnavailable, api.CodeUnavailable},
 	{engine.ErrClosed, http.StatusServiceUnavailable, api.CodeClosed},
 	{errStopping, http.StatusServiceUnavailable, api.CodeClosed},
 }

@@ -31,7 +31,7 @@ func exportStart(op int32, call int64) int32 { return live().start(op, call) }
 func exportResume(io int64) int32 { return live().resume(io) }
 
 //go:wasmexport pawl_poll
-func exportPoll() int32 { return live().settle() }
+func exportPoll() int32 { return live().settle(false) }
 
 //go:wasmexport pawl_cancel
 func exportCancel(call int64) int32 { return live().cancel(call) }

@@ -21,6 +21,7 @@ type call struct {
 	done     chan struct{} // made when somebody asks
 	deadline time.Time     // set when somebody asks
 	ios      []*ioWait
+	forked   bool // has had two I/Os under way at once
 }
 
 // serve runs the call and sends its answer, unless the host gave it up.

@@ -31,11 +31,8 @@ const (
 )
 
 // quietYields is how many yields in a row must bring nothing new before an
-// entry returns while some call waits for something other than I/O. One is not
-// enough: now and then the scheduler takes the entry, out of turn, before a
-// goroutine that can run. Where all calls wait for I/O, one is: what was passed
-// over runs at the next entry, which is sure to come, and yields are a quarter of
-// what a delivery costs.
+// entry returns while calls are live. One is not enough: now and then the
+// scheduler takes the entry, out of turn, before a goroutine that can run.
 const quietYields = 2
 
 // maxIdleWorkers bounds the goroutines kept for later calls. A kept one saves
@@ -60,7 +57,8 @@ type instance struct {
 	scratch []byte    // for messages to the host, which copies at once
 	waiting int       // live calls with at least one I/O under way
 
-	moves atomic.Uint32 // counts whatever happens, for settle
+	moves  atomic.Uint32 // counts whatever happens, for settle
+	forked atomic.Int32  // live calls that have had two I/Os under way at once
 }
 
 func newInstance(p *plugin, h imports) *instance {
@@ -94,7 +92,7 @@ func (in *instance) start(op int32, id int64) int32 {
 		go in.work(w)
 	}
 	w.next <- c
-	return in.settle()
+	return in.settle(false)
 }
 
 // resume hands an I/O its response. An I/O that nobody waits for any more is no
@@ -107,7 +105,7 @@ func (in *instance) resume(io int64) int32 {
 		in.endIO(w)
 	}
 	in.mu.Unlock()
-	return in.settle()
+	return in.settle(true)
 }
 
 // cancel ends a call for the host: its context is done and its waits return.
@@ -117,16 +115,19 @@ func (in *instance) cancel(id int64) int32 {
 		in.endCall(c, context.Canceled)
 	}
 	in.mu.Unlock()
-	return in.settle()
+	return in.settle(false)
 }
 
 // settle lets goroutines run until nothing moves and says what is wanted next.
-func (in *instance) settle() int32 {
+// quick: no goroutine was begun in this entry but by adapters. Then, where every call
+// has one I/O at a time, as most have, nothing can be left to run once all wait
+// again; the yields that would make sure are a tenth of what a delivery costs.
+func (in *instance) settle(quick bool) int32 {
 	for quiet := 0; ; {
 		before := in.moves.Load()
 		runtime.Gosched()
 		want := in.want()
-		if want != wantPoll {
+		if want == wantNothing || want == wantIO && quick && in.forked.Load() == 0 {
 			return want
 		}
 		if in.moves.Load() != before {
@@ -204,6 +205,9 @@ func (in *instance) endCall(c *call, err error) {
 	}
 	c.err = err
 	delete(in.calls, c.id)
+	if c.forked {
+		in.forked.Add(-1)
+	}
 	if len(c.ios) > 0 {
 		in.waiting--
 	}
@@ -253,8 +257,14 @@ func (in *instance) do(ctx context.Context, c *call, kind int32, encode func(b [
 	}
 	w := &ioWait{id: id, call: c, done: make(chan struct{}, 1)}
 	in.ios[id] = w
-	if c.ios = append(c.ios, w); len(c.ios) == 1 {
+	switch c.ios = append(c.ios, w); len(c.ios) {
+	case 1:
 		in.waiting++
+	case 2:
+		if !c.forked {
+			c.forked = true
+			in.forked.Add(1)
+		}
 	}
 	in.mu.Unlock()
 	in.moves.Add(1)

@@ -98,7 +98,7 @@ func (r *rig) until(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("it never came to this: %s", what)
 		}
-		r.settle()
+		r.settle(false)
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *Store) giveUp() error {
 	if s.mark != nil {
 		errs = append(errs, s.mark.file.Close())
 	}
-	if s.lock != nil {
+	if s.lock != nil && s.db == nil { // else it ends with the process
 		errs = append(errs, unlock(s.lock))
 	}
 	return errors.Join(errs...)

@@ -202,7 +202,7 @@ func (s *Store) view(fn func(*badger.Txn) error) (err error) {
 
 // errDown is what all fail with that needs Badger, after a reopen that failed.
 // The cause is not wrapped: it says nothing of what was asked for.
-var errDown = errors.New("the store can't be read at the moment")
+var errDown = outbox.ErrUnavailable
 
 // withDB runs fn while Badger is not reopened. fn must not call it again.
 func (s *Store) withDB(fn func(*badger.DB) error) error {
@@ -296,13 +296,19 @@ func (s *Store) Close() error {
 func (s *Store) shutDown(last uint64) error {
 	s.compactMu.Lock() // a Compact that is under way ends first, soon
 	defer s.compactMu.Unlock()
-	err := errors.Join(s.handOver(), s.journal.close())
+	behind := s.handOver()
+	err := s.journal.close()
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
 	s.ended = true
 	err = errors.Join(err, s.closeDB(), s.mark.close(last, s.committed.Load()))
 	if s.db == nil {
 		err = errors.Join(err, unlock(s.lock)) // else it ends with the process
+	}
+	if s.db == nil && errors.Is(behind, outbox.ErrNoSpace) {
+		s.log.Info("the disk is nearly full; the journal keeps what the next start hands on")
+	} else {
+		err = errors.Join(behind, err)
 	}
 	if err != nil {
 		return fmt.Errorf("close the store: %w", err)

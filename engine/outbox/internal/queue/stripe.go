@@ -49,5 +49,8 @@ func footprint(key record.Key, rec *outbox.Record) int {
 	if a := rec.Status.Acked; a != nil {
 		size += len(a.Adapter) + len(a.Payload)
 	}
+	for i := range rec.Status.Attempted {
+		size += len(rec.Status.Attempted[i].Payload)
+	}
 	return size
 }
