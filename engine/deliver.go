@@ -297,6 +297,9 @@ func (e *Engine) report(w *delivery, s *reconcile.Settlement, v schedule.Verdict
 	if !known {
 		level = slog.LevelDebug
 	}
+	if st := s.Change.Status; st != nil && st.Phase == record.Stalled && !known {
+		level = slog.LevelWarn
+	}
 	if s.Fighting {
 		level = slog.LevelError
 	}
@@ -316,7 +319,7 @@ func (e *Engine) report(w *delivery, s *reconcile.Settlement, v schedule.Verdict
 
 // loud are the outcomes that an operator should see.
 var loud = map[reconcile.Outcome]slog.Level{
-	reconcile.Rejected: slog.LevelWarn, reconcile.Unauthorized: slog.LevelError, reconcile.PluginFault: slog.LevelError,
+	reconcile.Unreachable: slog.LevelWarn, reconcile.Rejected: slog.LevelWarn, reconcile.Unauthorized: slog.LevelError, reconcile.PluginFault: slog.LevelError,
 	reconcile.Contended: slog.LevelWarn, reconcile.NotOurs: slog.LevelWarn, reconcile.MovedTarget: slog.LevelWarn,
 	reconcile.Drifted: slog.LevelWarn, reconcile.NotConverged: slog.LevelWarn, reconcile.Undeletable: slog.LevelWarn,
 }

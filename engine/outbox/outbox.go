@@ -19,12 +19,12 @@ import (
 
 // Errors that callers test with errors.Is.
 var (
-	ErrClosed     = errors.New("the store is closed")
-	ErrNoSpace    = errors.New("the disk is nearly full")
-	ErrLocked     = errors.New("the store is in use by another process")
-	ErrDamaged    = errors.New("the store is damaged")
-	ErrLost       = errors.New("the store lost acknowledged data")
-	ErrFormat     = errors.New("the store has a format that this program can't read")
+	ErrClosed      = errors.New("the store is closed")
+	ErrNoSpace     = errors.New("the disk is nearly full")
+	ErrLocked      = errors.New("the store is in use by another process")
+	ErrDamaged     = errors.New("the store is damaged")
+	ErrLost        = errors.New("the store lost acknowledged data")
+	ErrFormat      = errors.New("the store has a format that this program can't read")
 	ErrUnavailable = errors.New("the store can't be read at the moment")
 )
 

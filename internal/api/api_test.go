@@ -163,7 +163,7 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 		{"damaged", damaged, closed,
 			"Its record in the store can't be read: checksum. pawl forget discards it; put it again after that."},
 		{"acked", base(Status{Phase: record.AckedPhase, Acked: &Acked{Generation: 7, At: noon.Add(-49 * time.Hour)}}), closed,
-			"web/a is to have generation 7, put 1m30s ago by git. The target confirmed it. Nothing is to be done but to look for drift now and then. This generation was last confirmed 2 days ago."},
+			"web/a is to have generation 7, put 1m30s ago by git. The target confirmed it, and nothing more is owed. This generation was last confirmed 2 days ago."},
 		{"drifted", base(Status{Phase: record.Drifted, DriftPaths: []string{"/x", "/y"}, NextAt: noon.Add(10 * time.Minute)}), closed,
 			"web/a is to have generation 7, put 1m30s ago by git. The target was changed by somebody else at /x, /y, and the policy is to report that and touch nothing. It is looked at again in 10m0s. Accept what is there (pawl accept), or put the desired state back (pawl apply --force). The target never confirmed a generation of it."},
 		{"refused", base(Status{Phase: record.Failed, Reason: record.ReasonRejected, Message: "422: no such field."}), closed,

@@ -138,7 +138,7 @@ func (x *explanation) done() string {
 	if x.st.Reason == record.ReasonAccepted {
 		return "The target differs from the desired state, and that was accepted; a new generation is applied again."
 	}
-	return "The target confirmed it. Nothing is to be done but to look for drift now and then."
+	return "The target confirmed it, and nothing more is owed."
 }
 
 func (x *explanation) failed() string {

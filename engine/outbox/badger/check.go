@@ -104,9 +104,15 @@ func shadow(from, to string) error {
 	for _, e := range list {
 		name := e.Name()
 		newest := len(logs) > 0 && name == logs[len(logs)-1].Name()
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		// Badger cuts the newest value log, and older ones that hold nothing.
+		left := filepath.Ext(name) == ".vlog" && !newest && info.Size() > 1<<20
 		switch {
 		case name == "LOCK" || name == "DISCARD" || !e.Type().IsRegular():
-		case filepath.Ext(name) == ".sst" || filepath.Ext(name) == ".vlog" && !newest:
+		case filepath.Ext(name) == ".sst" || left:
 			err = os.Symlink(filepath.Join(from, name), filepath.Join(to, name))
 		default:
 			err = copyFile(filepath.Join(from, name), filepath.Join(to, name))
