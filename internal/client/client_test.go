@@ -159,7 +159,7 @@ func TestOneResourceFromPutToGone(t *testing.T) {
 		t.Errorf("put again: %+v", again)
 	}
 	x := must[api.Explanation](t)(c.Explain(ctx, key))
-	if !strings.Contains(x.Text, "The target confirmed it.") || x.Sink.Name != "web" {
+	if !strings.Contains(x.Text, "The target confirmed it") || x.Sink.Name != "web" {
 		t.Errorf("explain: %+v", x)
 	}
 	d := must[api.PutResult](t)(c.Delete(ctx, key, api.DeleteRequest{IfGeneration: &r.Generation}))

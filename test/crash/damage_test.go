@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -218,6 +219,19 @@ func (x *damaged) refused(t *testing.T, s *site, d *daemon) {
 func (x *damaged) left(t *testing.T, d *daemon) {
 	t.Helper()
 	settled(t, d)
+	// What is acked already is looked at by and by (R34).
+	eventually(t, "the target holds what is stored", func(ctx context.Context) error {
+		holds := x.target.holds()
+		for r, err := range d.All(ctx, client.ListOptions{Payloads: true, Limit: 1000}) {
+			if err != nil {
+				return err
+			}
+			if holds[r.Key] != string(r.Payload) {
+				return fmt.Errorf("%s differs", r.Key)
+			}
+		}
+		return nil
+	})
 	left := x.target.holds()
 	there := map[string]bool{}
 	for r, err := range d.All(t.Context(), client.ListOptions{Payloads: true, Limit: 1000}) {
