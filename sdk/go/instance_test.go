@@ -102,9 +102,15 @@ func (r *rig) until(what string, cond func() bool) {
 	}
 }
 
+// untilWants waits without the host's lock, as until has it: the instance takes its
+// own first.
 func (r *rig) untilWants(want int32) {
 	r.t.Helper()
-	r.until("the instance wants something else", func() bool { return r.want() == want })
+	for deadline := time.Now().Add(10 * time.Second); r.want() != want; r.settle(false) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the instance wants %d, and never %d", r.want(), want)
+		}
+	}
 }
 
 type funcAdapter struct {
@@ -289,13 +295,16 @@ func TestGoroutinesAreReused(t *testing.T) {
 	var first *worker
 	for id := range int64(100) {
 		r.enter(OpApply, id, request("a"))
+		// Not under the host's lock, as until has it: the instance takes that one second.
 		var idle []*worker
-		r.until("the worker is idle again", func() bool {
+		for deadline := time.Now().Add(10 * time.Second); len(idle) != 1; r.settle(false) {
 			r.instance.mu.Lock()
-			defer r.instance.mu.Unlock()
 			idle = slices.Clone(r.idle)
-			return len(idle) == 1
-		})
+			r.instance.mu.Unlock()
+			if time.Now().After(deadline) {
+				t.Fatal("the worker is not idle again")
+			}
+		}
 		if first == nil {
 			first = idle[0]
 		}
