@@ -89,9 +89,6 @@ type SinkOptions struct {
 	// hour before it is left alone for StallRetry. Defaults to 5.
 	FightsPerHour int
 
-	// SensitivePaths are payload paths that are never shown (their names are).
-	SensitivePaths []string
-
 	// Suspended holds all calls until the sink is resumed.
 	Suspended bool
 }

@@ -49,7 +49,9 @@ func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
 	e.targets[o.Name] = t
 	e.sched.ConfigureSink(o.Name, o.limits())
 	e.sched.SuspendSink(o.Name, t.suspended() != record.ReasonNone)
-	if t.unconfirmed(info) && t.hold.Suspended == record.ReasonNone { // an operator's hold is one already
+	// Of a store that was restored, or lost data, no operator has let the sink go on
+	// since (R67). An operator's own hold is one already.
+	if info.Lossy && t.hold.Epoch != info.Epoch && t.hold.Suspended == record.ReasonNone {
 		return e.setHold(t, record.ReasonRestored)
 	}
 	return nil
@@ -111,14 +113,6 @@ func (e *Engine) setHold(t *target, reason record.Reason) error {
 	e.sched.SuspendSink(t.opts.Name, reason != "" || t.opts.Suspended)
 	e.mu.Unlock()
 	return nil
-}
-
-// unconfirmed reports whether the store was restored, or lost data, and no operator
-// has let the sink go on since (R67).
-func (t *target) unconfirmed(info outbox.Info) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return info.Lossy && (t.hold.Epoch != info.Epoch || t.hold.Suspended == record.ReasonRestored)
 }
 
 // releaseEmpty lets those sinks of a restored store go on that have no resource in

@@ -14,8 +14,6 @@ var (
 	ErrConfig = errors.New("configuration refused")
 	// ErrUnready: configure met a target that does not answer, or not now.
 	ErrUnready = errors.New("target not ready")
-	// ErrClosed: the host, plugin or sink was closed.
-	ErrClosed = errors.New("closed")
 	// ErrFault: the plugin broke the contract or trapped.
 	ErrFault = errors.New("plugin fault")
 	// ErrCacheDir: the folder of the compile cache can't be trusted or used.

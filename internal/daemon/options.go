@@ -77,7 +77,6 @@ func sinkOptions(name string, s config.Sink) engine.SinkOptions {
 		BreakerProbeBase: s.Breaker.ProbeBase,
 		BreakerProbeMax:  s.Breaker.ProbeMax,
 		FightsPerHour:    s.FightsPerHour,
-		SensitivePaths:   s.Sensitive,
 		Suspended:        s.Suspended,
 	}
 }

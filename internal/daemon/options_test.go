@@ -42,7 +42,7 @@ func TestEverySettingOfASinkReachesTheEngine(t *testing.T) {
 	noZero(t, got, "Sink")
 	want := engine.SinkOptions{Name: "web", Conflict: record.ReportOnly, Deletion: record.Retain, MaxInFlight: 1, Rate: 2, Burst: 3, Timeout: 4,
 		DriftInterval: 5, ReportInterval: 6, SkipStartupCheck: true, StartupRate: 14, RetryBase: 7, RetryMax: 8, MaxAttempts: 9, StallRetry: 10,
-		BreakerAfter: 11, BreakerProbeBase: 12, BreakerProbeMax: 13, FightsPerHour: 15, SensitivePaths: []string{"/a"}, Suspended: true}
+		BreakerAfter: 11, BreakerProbeBase: 12, BreakerProbeMax: 13, FightsPerHour: 15, Suspended: true}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

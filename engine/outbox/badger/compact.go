@@ -172,7 +172,7 @@ func (s *Store) rewriteOne(ratio float64) error {
 }
 
 // reopen closes Badger and opens it again, which writes the memory table out.
-// Where that fails, whatever needs Badger fails with errDown, while updates of
+// Where that fails, whatever needs Badger fails with outbox.ErrUnavailable, while updates of
 // what the overlay holds go on; applyLoop tries again.
 func (s *Store) reopen(ctx context.Context) error {
 	s.dbMu.Lock()
@@ -209,7 +209,7 @@ func (s *Store) closeAndOpen(compactOnClose bool) error {
 
 // revive opens Badger after a reopen that failed.
 func (s *Store) revive() error {
-	if err := s.withDB(func(*badger.DB) error { return nil }); !errors.Is(err, errDown) {
+	if err := s.withDB(func(*badger.DB) error { return nil }); !errors.Is(err, outbox.ErrUnavailable) {
 		return err
 	}
 	s.dbMu.Lock()

@@ -215,8 +215,8 @@ func TestAFailedReopenIsTriedAgain(t *testing.T) {
 	}
 	_, getErr := s.Get(keyOf(1))
 	for what, err := range map[string]error{"get": getErr, "put": putNumber(s, keyOf(2), 7).Wait(t.Context())} {
-		if !errors.Is(err, errDown) || errors.Is(err, outbox.ErrClosed) || !strings.Contains(err.Error(), fault.Error()) {
-			t.Errorf("%s = %v, want errDown and its cause", what, err)
+		if !errors.Is(err, outbox.ErrUnavailable) || errors.Is(err, outbox.ErrClosed) || !strings.Contains(err.Error(), fault.Error()) {
+			t.Errorf("%s = %v, want ErrUnavailable and its cause", what, err)
 		}
 	}
 	broken.Store(false)

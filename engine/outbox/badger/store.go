@@ -200,10 +200,6 @@ func (s *Store) view(fn func(*badger.Txn) error) (err error) {
 	return err
 }
 
-// errDown is what all fail with that needs Badger, after a reopen that failed.
-// The cause is not wrapped: it says nothing of what was asked for.
-var errDown = outbox.ErrUnavailable
-
 // withDB runs fn while Badger is not reopened. fn must not call it again.
 func (s *Store) withDB(fn func(*badger.DB) error) error {
 	s.dbMu.RLock()
@@ -212,7 +208,8 @@ func (s *Store) withDB(fn func(*badger.DB) error) error {
 	case s.ended:
 		return outbox.ErrClosed
 	case s.db == nil:
-		return fmt.Errorf("%w: Badger did not open again: %v; it is tried every second", errDown, s.down)
+		// The cause is not wrapped: it says nothing of what was asked for.
+		return fmt.Errorf("%w: Badger did not open again: %v; it is tried every second", outbox.ErrUnavailable, s.down)
 	}
 	return fn(s.db)
 }
