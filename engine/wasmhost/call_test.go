@@ -16,13 +16,15 @@ import (
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
+
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
 
 // parking parks every call in HTTP and answers OK when it is resumed.
-func parking() guest {
-	return guest{
-		start:  seq(park(1, atHTTP, len(httpGet)), ret(1)),
-		resume: seq(resumeOK, i32c(1)),
+func parking() asm.Guest {
+	return asm.Guest{
+		Start:  asm.Seq(asm.Park(1, asm.AtHTTP, len(asm.HTTPPut)), asm.Want(1)),
+		Resume: asm.Seq(asm.ResumeOK, asm.I32(1)),
 	}
 }
 
@@ -60,10 +62,10 @@ func TestManyCallsParkInOneInstance(t *testing.T) {
 func TestADeadlineWithIOPendingIsUnreachable(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		g := parking()
-		g.cancel = seq(i64c(0), i32c(1), i32c(512), i32c(9), callf("log"), i32c(0))
-		g.data = map[int]string{512: "cancelled"}
+		g.Cancel = asm.Seq(asm.I64(0), asm.I32(1), asm.I32(512), asm.I32(9), asm.CallImport("log"), asm.I32(0))
+		g.Data = map[int]string{512: "cancelled"}
 		log := make(lines, 100)
-		p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.wasm())
+		p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.Bytes())
 		s := open(t, p, wasmhost.SinkConfig{
 			Limits: wasmhost.Limits{CallTimeout: 20 * time.Millisecond},
 			Upstreams: upstreams(func(ctx context.Context, _ *upstream.Request) (*upstream.Response, *upstream.Failure) {
@@ -81,9 +83,9 @@ func TestADeadlineWithIOPendingIsUnreachable(t *testing.T) {
 }
 
 func TestADeadlineWithoutIOIsAFaultOfThatCallAlone(t *testing.T) {
-	g := guest{ // apply runs for ever in the guest's own time; poll finishes nothing
-		start: seq(when(opIs(4), ret(2)), answerOK(1), ret(2)),
-		poll:  i32c(2), cancel: i32c(0),
+	g := asm.Guest{ // apply runs for ever in the guest's own time; poll finishes nothing
+		Start: asm.Seq(asm.OnOp(4, asm.Want(2)), asm.AnswerOK(1), asm.Want(2)),
+		Poll:  asm.I32(2), Cancel: asm.I32(0),
 	}
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallTimeout: 20 * time.Millisecond}})
 	gone := s.Gone()
@@ -133,10 +135,10 @@ func TestACallEndsWithItsContext(t *testing.T) {
 
 func TestACallThatWaitsForAnInstanceToStartEndsWithItsContext(t *testing.T) {
 	started, release := make(chan struct{}, 2), make(chan struct{}, 2)
-	g := guest{
-		configure: seq(park(1, atHTTP, len(httpGet)), ret(1)),
-		resume:    seq(resumeOK, i32c(0)),
-		start:     seq(when(opIs(5), unreachable), answerOK(1), ret(0)),
+	g := asm.Guest{
+		Configure: asm.Seq(asm.Park(1, asm.AtHTTP, len(asm.HTTPPut)), asm.Want(1)),
+		Resume:    asm.Seq(asm.ResumeOK, asm.I32(0)),
+		Start:     asm.Seq(asm.OnOp(5, asm.Unreachable), asm.AnswerOK(1), asm.Want(0)),
 	}
 	release <- struct{}{} // Open passes
 	s := openASM(t, g, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
@@ -172,11 +174,11 @@ func (l lines) Write(b []byte) (int, error) {
 
 func TestTheKeyOfACancelledCallIsFreeWhenItsIOHasEnded(t *testing.T) {
 	g := parking()
-	g.cancel = seq(i64c(0), i32c(1), i32c(512), i32c(9), callf("log"), i32c(1))
-	g.data = map[int]string{512: "cancelled"}
+	g.Cancel = asm.Seq(asm.I64(0), asm.I32(1), asm.I32(512), asm.I32(9), asm.CallImport("log"), asm.I32(1))
+	g.Data = map[int]string{512: "cancelled"}
 	log := make(lines, 100)
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
-	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.wasm())
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.Bytes())
 	s := open(t, p, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
 		arrived <- struct{}{}
 		<-release // does not heed its context
@@ -211,10 +213,10 @@ func TestAnUpstreamThatWasNotGrantedIsDenied(t *testing.T) {
 	var got []byte
 	g := parking()
 	// The response is logged: failure DENIED is field 5, value 5.
-	g.resume = seq(i32c(20000), callf("input_read"),
-		i64c(0), i32c(1), i32c(20000), callf("input_len"), callf("log"), resumeOK, i32c(0))
+	g.Resume = asm.Seq(asm.I32(20000), asm.CallImport("input_read"),
+		asm.I64(0), asm.I32(1), asm.I32(20000), asm.CallImport("input_len"), asm.CallImport("log"), asm.ResumeOK, asm.I32(0))
 	var log bytes.Buffer
-	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(&log, nil))), "asm", g.wasm())
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(&log, nil))), "asm", g.Bytes())
 	s := open(t, p, wasmhost.SinkConfig{})
 	s.Apply(t.Context(), request("k", "{}"))
 	if got = log.Bytes(); !bytes.Contains(got, []byte("is not granted to sink")) {
@@ -227,7 +229,7 @@ func TestABlockingGuestScalesOverInstances(t *testing.T) {
 	var now, peak atomic.Int64
 	together := make(chan struct{})
 	meet := sync.OnceFunc(func() { close(together) })
-	g := guest{start: seq(get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_call"), drop, answerOK(1), ret(0))}
+	g := asm.Guest{Start: asm.Seq(asm.Get(1), asm.I32(1), asm.I32(asm.AtHTTP), asm.I32(len(asm.HTTPPut)), asm.CallImport("io_call"), asm.Drop, asm.AnswerOK(1), asm.Want(0))}
 	s := openASM(t, g, wasmhost.SinkConfig{
 		Limits: wasmhost.Limits{MaxInstances: most},
 		Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
@@ -287,14 +289,14 @@ func TestAdmissionIsBoundedByBytesAndCalls(t *testing.T) {
 			}
 		})
 	}
-	s := openASM(t, guest{start: seq(answerOK(1), ret(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{InFlightBytes: 10}})
+	s := openASM(t, asm.Guest{Start: asm.Seq(asm.AnswerOK(1), asm.Want(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{InFlightBytes: 10}})
 	if r := s.Apply(t.Context(), request("larger than the budget", big)); r.Status != sink.OK {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestAnIdleInstanceIsReleased(t *testing.T) {
-	s := openASM(t, guest{start: seq(answerOK(1), ret(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{IdleTimeout: time.Millisecond}})
+	s := openASM(t, asm.Guest{Start: asm.Seq(asm.AnswerOK(1), asm.Want(0))}, wasmhost.SinkConfig{Limits: wasmhost.Limits{IdleTimeout: time.Millisecond}})
 	for range 3 {
 		if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
 			t.Fatalf("%+v", r)
@@ -309,8 +311,8 @@ func TestAnIdleInstanceIsReleased(t *testing.T) {
 }
 
 func TestAnInstanceThatGrewIsReplaced(t *testing.T) {
-	grow := seq(i32c(16), code{0x40, 0}, drop) // by 1 MiB
-	g := guest{start: seq(grow, answerOK(1), ret(0))}
+	grow := asm.Seq(asm.I32(16), asm.MemoryGrow, asm.Drop) // by 1 MiB
+	g := asm.Guest{Start: asm.Seq(grow, asm.AnswerOK(1), asm.Want(0))}
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{RecycleBytes: 3 << 20}})
 	first := s.Gone()[0]
 	for i := range 20 {
@@ -326,8 +328,8 @@ func TestAnInstanceThatGrewIsReplaced(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	// memory.grow answers -1 at the limit, and the guest rejects the call then.
-	grow := seq(i32c(16), code{0x40, 0}, i32c(-1), code{0x46})
-	g := guest{start: seq(when(grow, seq(answer(1, 512, 2), ret(0))), answerOK(1), ret(0)), data: map[int]string{512: "\x08\x05"}}
+	grow := asm.Seq(asm.I32(16), asm.MemoryGrow, asm.I32(-1), asm.I32Eq)
+	g := asm.Guest{Start: asm.Seq(asm.If(grow, asm.Seq(asm.Answer(1, 512, 2), asm.Want(0))), asm.AnswerOK(1), asm.Want(0)), Data: map[int]string{512: "\x08\x05"}}
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{MemoryBytes: 4 << 20, RecycleBytes: 4 << 20}})
 	for i := range 3 {
 		if r := s.Apply(t.Context(), request(fmt.Sprint(i), "")); r.Status != sink.OK {
@@ -341,11 +343,11 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestAGuestThatAsksForItIsPolled(t *testing.T) {
 	// start notes the call at 600; the third poll answers it.
-	g := guest{
-		start: seq(i32c(600), get(1), store64, ret(2)),
-		poll: seq(i32c(608), i32c(608), load64, i64c(1), code{0x7c}, store64,
-			when(seq(i32c(608), load64, i64c(3), code{0x51}), seq(i32c(600), load64, code{0x21, 0}, answerOK(0), ret(0))),
-			i32c(2)),
+	g := asm.Guest{
+		Start: asm.Seq(asm.I32(600), asm.Get(1), asm.Store64, asm.Want(2)),
+		Poll: asm.Seq(asm.I32(608), asm.I32(608), asm.Load64, asm.I64(1), asm.I64Add, asm.Store64,
+			asm.If(asm.Seq(asm.I32(608), asm.Load64, asm.I64(3), asm.I64Eq), asm.Seq(asm.I32(600), asm.Load64, asm.Set(0), asm.AnswerOK(0), asm.Want(0))),
+			asm.I32(2)),
 	}
 	s := openASM(t, g, wasmhost.SinkConfig{})
 	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
@@ -357,7 +359,7 @@ func TestABatchIsAnsweredByItemOrWhole(t *testing.T) {
 	items := "\x0a\x02\x08\x01\x0a\x02\x08\x05" // OK, REJECTED
 	whole := "\x12\x02\x08\x09"                 // RETRY
 	for name, message := range map[string]string{"items": items, "whole": whole} {
-		g := guest{start: seq(answer(1, 512, len(message)), ret(0)), data: map[int]string{512: message}}
+		g := asm.Guest{Start: asm.Seq(asm.Answer(1, 512, len(message)), asm.Want(0)), Data: map[int]string{512: message}}
 		s := openASM(t, g, wasmhost.SinkConfig{})
 		if m := s.Manifest(); m.BatchMax != 10 || !m.Observes || !m.Deletes {
 			t.Errorf("%+v", m)
@@ -382,10 +384,10 @@ func TestABatchIsAnsweredByItemOrWhole(t *testing.T) {
 
 func TestAnEndedCallIsNoFault(t *testing.T) {
 	// Answers twice, logs, starts I/O and cancels for a call that has ended.
-	g := guest{start: seq(answerOK(1), answerOK(1),
-		get(1), i32c(1), i32c(0), i32c(0), callf("log"),
-		get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_start"), i64c(-1), code{0x52}, code{0x04, 0x40}, unreachable, code{0x0b},
-		ret(0))}
+	g := asm.Guest{Start: asm.Seq(asm.AnswerOK(1), asm.AnswerOK(1),
+		asm.Get(1), asm.I32(1), asm.I32(0), asm.I32(0), asm.CallImport("log"),
+		asm.Get(1), asm.I32(1), asm.I32(asm.AtHTTP), asm.I32(len(asm.HTTPPut)), asm.CallImport("io_start"), asm.I64(-1), asm.I64Ne, asm.If(nil, asm.Unreachable),
+		asm.Want(0))}
 	s := openASM(t, g, wasmhost.SinkConfig{})
 	for range 2 {
 		if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
@@ -398,18 +400,18 @@ func TestAnEndedCallIsNoFault(t *testing.T) {
 }
 
 func TestIOIsRefusedBeyondItsLimits(t *testing.T) {
-	start := func(kind, n int) code {
-		return seq(get(1), i32c(kind), i32c(atHTTP), i32c(n), callf("io_start"))
+	start := func(kind, n int) asm.Code {
+		return asm.Seq(asm.Get(1), asm.I32(kind), asm.I32(asm.AtHTTP), asm.I32(n), asm.CallImport("io_start"))
 	}
-	expect := func(c code, v int64) code {
-		return seq(c, i64c(v), code{0x52}, code{0x04, 0x40}, unreachable, code{0x0b})
+	expect := func(c asm.Code, v int64) asm.Code {
+		return asm.Seq(c, asm.I64(v), asm.I64Ne, asm.If(nil, asm.Unreachable))
 	}
-	g := guest{start: seq(
+	g := asm.Guest{Start: asm.Seq(
 		expect(start(1, 2000), -3), // too large
 		expect(start(9, 4), -4),    // no such kind
-		expect(start(1, len(httpGet)), 1), expect(start(1, len(httpGet)), 2),
-		expect(start(1, len(httpGet)), -2), // too many
-		answerOK(1), ret(0)), resume:       i32c(0)}
+		expect(start(1, len(asm.HTTPPut)), 1), expect(start(1, len(asm.HTTPPut)), 2),
+		expect(start(1, len(asm.HTTPPut)), -2), // too many
+		asm.AnswerOK(1), asm.Want(0)), Resume:  asm.I32(0)}
 	s := openASM(t, g, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallIOs: 2, MessageBytes: 1000}})
 	if r := s.Apply(t.Context(), request("k", "")); r.Status != sink.OK {
 		t.Errorf("%+v", r)
@@ -418,7 +420,7 @@ func TestIOIsRefusedBeyondItsLimits(t *testing.T) {
 
 func TestAnAnswerBeyondTheLimitIsMalformed(t *testing.T) {
 	result := "\x08\x01\x12\xe8\x07" + strings.Repeat("m", 1000)
-	g := guest{start: seq(answer(1, 20000, len(result)), ret(0)), data: map[int]string{20000: result}}
+	g := asm.Guest{Start: asm.Seq(asm.Answer(1, 20000, len(result)), asm.Want(0)), Data: map[int]string{20000: result}}
 	if r := openASM(t, g, wasmhost.SinkConfig{}).Apply(t.Context(), request("k", "")); r.Status != sink.OK || len(r.Message) != 1000 {
 		t.Errorf("%+v", r)
 	}
@@ -429,9 +431,9 @@ func TestAnAnswerBeyondTheLimitIsMalformed(t *testing.T) {
 }
 
 func TestABlockingGuestsRequestsCountAsSent(t *testing.T) {
-	g := guest{
-		start: seq(get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_call"), drop, answer(1, 512, 2), ret(0)),
-		data:  map[int]string{512: "\x08\x0a"}, // UNREACHABLE
+	g := asm.Guest{
+		Start: asm.Seq(asm.Get(1), asm.I32(1), asm.I32(asm.AtHTTP), asm.I32(len(asm.HTTPPut)), asm.CallImport("io_call"), asm.Drop, asm.Answer(1, 512, 2), asm.Want(0)),
+		Data:  map[int]string{512: "\x08\x0a"}, // UNREACHABLE
 	}
 	for _, sent := range []bool{false, true} {
 		s := openASM(t, g, wasmhost.SinkConfig{Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
@@ -444,7 +446,7 @@ func TestABlockingGuestsRequestsCountAsSent(t *testing.T) {
 }
 
 func TestAClosedSinkAnswersThatNothingWasSent(t *testing.T) {
-	p := load(t, asmHost(t, nil), "asm", parking().wasm())
+	p := load(t, asmHost(t, nil), "asm", parking().Bytes())
 	s, err := p.Open(t.Context(), wasmhost.SinkConfig{Name: "s", Upstreams: upstreams(
 		func(ctx context.Context, _ *upstream.Request) (*upstream.Response, *upstream.Failure) {
 			<-ctx.Done()
@@ -470,7 +472,7 @@ func TestAClosedSinkAnswersThatNothingWasSent(t *testing.T) {
 
 func TestCloseEndsWithItsContext(t *testing.T) {
 	release := make(chan struct{})
-	p := load(t, asmHost(t, nil), "asm", parking().wasm())
+	p := load(t, asmHost(t, nil), "asm", parking().Bytes())
 	s, err := p.Open(t.Context(), wasmhost.SinkConfig{Name: "s", Upstreams: upstreams(
 		func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
 			<-release
@@ -495,7 +497,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 func TestWhatIsForPeopleIsCut(t *testing.T) {
 	differing := strings.Repeat("\x42\x01p", 300)                                                  // 900 bytes
 	result := "\x08\x05" + "\x12\xb8\x17" + strings.Repeat("é", 1500) + "\x2a\x84\x07" + differing // 3000 and 900 bytes
-	g := guest{start: seq(answer(1, 20000, len(result)), ret(0)), data: map[int]string{20000: result}}
+	g := asm.Guest{Start: asm.Seq(asm.Answer(1, 20000, len(result)), asm.Want(0)), Data: map[int]string{20000: result}}
 	r := openASM(t, g, wasmhost.SinkConfig{}).Apply(t.Context(), request("k", ""))
 	if r.Status != sink.Rejected || len(r.Message) > 2052 || !strings.HasSuffix(r.Message, "é…") {
 		t.Errorf("%v: a message of %d bytes", r.Status, len(r.Message))
@@ -507,6 +509,6 @@ func TestWhatIsForPeopleIsCut(t *testing.T) {
 
 func TestASinkWithoutConfigIsConfiguredWithAnEmptyObject(t *testing.T) {
 	// Sink "s" and config "{}" take 7 bytes.
-	g := guest{configure: seq(when(seq(callf("input_len"), i32c(7), code{0x47}), unreachable), answerOK(1), ret(0))}
+	g := asm.Guest{Configure: asm.Seq(asm.If(asm.Seq(asm.CallImport("input_len"), asm.I32(7), asm.I32Ne), asm.Unreachable), asm.AnswerOK(1), asm.Want(0))}
 	openASM(t, g, wasmhost.SinkConfig{Name: "s"})
 }

@@ -9,52 +9,49 @@ import (
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
-)
 
-// misbehave makes apply run body and every other op answer OK.
-func misbehave(body code) guest {
-	return guest{start: seq(when(opIs(4), body), answerOK(1), ret(0))}
-}
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
+)
 
 func TestWhatAGuestDoesWrongIsItsFaultAlone(t *testing.T) {
 	const far = 1 << 30
 	badStatus, badText := "\x08\x63", "\x08\x01\x12\x01\xff"
 	for _, c := range []struct {
 		name string
-		body code
+		body asm.Code
 		kind wasmhost.FaultKind
 	}{
-		{"unreachable", unreachable, wasmhost.FaultTrap},
-		{"reads outside of its memory", seq(i32c(far), load64, drop), wasmhost.FaultTrap},
-		{"recurses for ever", seq(get(0), get(1), code{0x10}, uleb(len(asmImports)+1), drop), wasmhost.FaultTrap},
-		{"an answer outside of its memory", answer(1, far, 8), wasmhost.FaultContract},
-		{"an answer across the end of its memory", answer(1, 2*65536-4, 8), wasmhost.FaultContract},
-		{"input to outside of its memory", seq(i32c(far), callf("input_read")), wasmhost.FaultContract},
-		{"an answer for an unknown call", seq(i64c(99), i32c(atOK), i32c(2), callf("result"), drop), wasmhost.FaultContract},
-		{"an answer for call 0", seq(i64c(0), i32c(atOK), i32c(2), callf("result"), drop), wasmhost.FaultContract},
-		{"I/O for an unknown call", seq(i64c(99), i32c(1), i32c(atHTTP), i32c(2), callf("io_start"), drop), wasmhost.FaultContract},
-		{"a request outside of its memory", seq(get(1), i32c(1), i32c(far), i32c(2), callf("io_start"), drop), wasmhost.FaultContract},
-		{"a blocking request outside of its memory", seq(get(1), i32c(1), i32c(far), i32c(2), callf("io_call"), drop), wasmhost.FaultContract},
-		{"cancels an unknown I/O", seq(i64c(7), callf("io_cancel")), wasmhost.FaultContract},
-		{"a log line outside of its memory", seq(get(1), i32c(1), i32c(far), i32c(2), callf("log")), wasmhost.FaultContract},
-		{"entropy to outside of its memory", seq(i32c(far), i32c(8), callf("random_get"), drop), wasmhost.FaultContract},
-		{"stderr from outside of its memory", seq(i32c(2), i32c(far), i32c(1), i32c(0), callf("fd_write"), drop), wasmhost.FaultContract},
-		{"the time to outside of its memory", seq(i32c(0), i64c(0), i32c(far), callf("clock_time_get"), drop), wasmhost.FaultContract},
-		{"polls outside of its memory", seq(i32c(far), i32c(0), i32c(1), i32c(0), callf("poll_oneoff"), drop), wasmhost.FaultContract},
-		{"an answer that does not decode", answer(1, 700, 2), wasmhost.FaultMalformed},
-		{"an unknown status", answer(1, 600, len(badStatus)), wasmhost.FaultMalformed},
-		{"no status", answer(1, 600, 0), wasmhost.FaultMalformed},
-		{"text that is no UTF-8", answer(1, 640, len(badText)), wasmhost.FaultMalformed},
-		{"a request that does not decode", seq(get(1), i32c(1), i32c(700), i32c(2), callf("io_start"), drop), wasmhost.FaultMalformed},
-		{"ends itself", seq(i32c(3), callf("proc_exit")), wasmhost.FaultExit},
-		{"returns 3", ret(3), wasmhost.FaultContract},
-		{"returns -1", ret(-1), wasmhost.FaultContract},
-		{"holds the call and wants nothing", ret(0), wasmhost.FaultStuck},
-		{"holds the call and waits for no I/O", ret(1), wasmhost.FaultStuck},
+		{"unreachable", asm.Unreachable, wasmhost.FaultTrap},
+		{"reads outside of its memory", asm.Seq(asm.I32(far), asm.Load64, asm.Drop), wasmhost.FaultTrap},
+		{"recurses for ever", asm.Seq(asm.Get(0), asm.Get(1), asm.Call(asm.OwnFunc("pawl_start")), asm.Drop), wasmhost.FaultTrap},
+		{"an answer outside of its memory", asm.Answer(1, far, 8), wasmhost.FaultContract},
+		{"an answer across the end of its memory", asm.Answer(1, 2*65536-4, 8), wasmhost.FaultContract},
+		{"input to outside of its memory", asm.Seq(asm.I32(far), asm.CallImport("input_read")), wasmhost.FaultContract},
+		{"an answer for an unknown call", asm.Seq(asm.I64(99), asm.I32(asm.AtOK), asm.I32(2), asm.CallImport("result"), asm.Drop), wasmhost.FaultContract},
+		{"an answer for call 0", asm.Seq(asm.I64(0), asm.I32(asm.AtOK), asm.I32(2), asm.CallImport("result"), asm.Drop), wasmhost.FaultContract},
+		{"I/O for an unknown call", asm.Seq(asm.I64(99), asm.I32(1), asm.I32(asm.AtHTTP), asm.I32(2), asm.CallImport("io_start"), asm.Drop), wasmhost.FaultContract},
+		{"a request outside of its memory", asm.Seq(asm.Get(1), asm.I32(1), asm.I32(far), asm.I32(2), asm.CallImport("io_start"), asm.Drop), wasmhost.FaultContract},
+		{"a blocking request outside of its memory", asm.Seq(asm.Get(1), asm.I32(1), asm.I32(far), asm.I32(2), asm.CallImport("io_call"), asm.Drop), wasmhost.FaultContract},
+		{"cancels an unknown I/O", asm.Seq(asm.I64(7), asm.CallImport("io_cancel")), wasmhost.FaultContract},
+		{"a log line outside of its memory", asm.Seq(asm.Get(1), asm.I32(1), asm.I32(far), asm.I32(2), asm.CallImport("log")), wasmhost.FaultContract},
+		{"entropy to outside of its memory", asm.Seq(asm.I32(far), asm.I32(8), asm.CallImport("random_get"), asm.Drop), wasmhost.FaultContract},
+		{"stderr from outside of its memory", asm.Seq(asm.I32(2), asm.I32(far), asm.I32(1), asm.I32(0), asm.CallImport("fd_write"), asm.Drop), wasmhost.FaultContract},
+		{"the time to outside of its memory", asm.Seq(asm.I32(0), asm.I64(0), asm.I32(far), asm.CallImport("clock_time_get"), asm.Drop), wasmhost.FaultContract},
+		{"polls outside of its memory", asm.Seq(asm.I32(far), asm.I32(0), asm.I32(1), asm.I32(0), asm.CallImport("poll_oneoff"), asm.Drop), wasmhost.FaultContract},
+		{"an answer that does not decode", asm.Answer(1, 700, 2), wasmhost.FaultMalformed},
+		{"an unknown status", asm.Answer(1, 600, len(badStatus)), wasmhost.FaultMalformed},
+		{"no status", asm.Answer(1, 600, 0), wasmhost.FaultMalformed},
+		{"text that is no UTF-8", asm.Answer(1, 640, len(badText)), wasmhost.FaultMalformed},
+		{"a request that does not decode", asm.Seq(asm.Get(1), asm.I32(1), asm.I32(700), asm.I32(2), asm.CallImport("io_start"), asm.Drop), wasmhost.FaultMalformed},
+		{"ends itself", asm.Seq(asm.I32(3), asm.CallImport("proc_exit")), wasmhost.FaultExit},
+		{"returns 3", asm.Want(3), wasmhost.FaultContract},
+		{"returns -1", asm.Want(-1), wasmhost.FaultContract},
+		{"holds the call and wants nothing", asm.Want(0), wasmhost.FaultStuck},
+		{"holds the call and waits for no I/O", asm.Want(1), wasmhost.FaultStuck},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := misbehave(c.body)
-			g.data = map[int]string{600: badStatus, 640: badText, 700: "\xff\xff"}
+			g := asm.Misbehave(c.body)
+			g.Data = map[int]string{600: badStatus, 640: badText, 700: "\xff\xff"}
 			s := openASM(t, g, wasmhost.SinkConfig{})
 			r := s.Apply(t.Context(), request("the-key", "SECRET"))
 			if r.Status != sink.Fault || r.Suspect {
@@ -82,16 +79,16 @@ func TestWhatAGuestDoesWrongIsItsFaultAlone(t *testing.T) {
 }
 
 // faulty: observe parks in HTTP, apply parks in a short sleep, delete traps.
-func faulty() guest {
-	short := sleepMessage(20)
-	return guest{
-		data: map[int]string{4096: short},
-		start: seq(
-			when(opIs(3), seq(park(1, atHTTP, len(httpGet)), ret(1))),
-			when(opIs(4), seq(park(2, 4096, len(short)), ret(1))),
-			when(opIs(6), seq(park(2, atSleep, len(sleepMessage(60_000))), ret(1))),
-			unreachable),
-		resume: seq(resumeOK, i32c(1)),
+func faulty() asm.Guest {
+	short := asm.SleepMessage(20)
+	return asm.Guest{
+		Data: map[int]string{4096: short},
+		Start: asm.Seq(
+			asm.OnOp(3, asm.Seq(asm.Park(1, asm.AtHTTP, len(asm.HTTPPut)), asm.Want(1))),
+			asm.OnOp(4, asm.Seq(asm.Park(2, 4096, len(short)), asm.Want(1))),
+			asm.OnOp(6, asm.Seq(asm.Park(2, asm.AtSleep, len(asm.SleepMessage(60_000))), asm.Want(1))),
+			asm.Unreachable),
+		Resume: asm.Seq(asm.ResumeOK, asm.I32(1)),
 	}
 }
 
@@ -168,8 +165,8 @@ func TestASuspectRunsAloneNext(t *testing.T) {
 
 func TestBystandersAreRestartedOnceOnly(t *testing.T) {
 	g := faulty() // a poll, which observe asks for, traps with two calls in the guest
-	g.start = seq(when(opIs(3), ret(2)), g.start)
-	g.poll = unreachable
+	g.Start = asm.Seq(asm.OnOp(3, asm.Want(2)), g.Start)
+	g.Poll = asm.Unreachable
 	s := openASM(t, g, wasmhost.SinkConfig{})
 	one := s.Start(t.Context(), abi.OpApplyBatch, request("parked", ""))
 	two := s.Start(t.Context(), abi.OpObserve, request("polled", ""))
@@ -188,9 +185,9 @@ func TestBystandersAreRestartedOnceOnly(t *testing.T) {
 func TestCallsThatTookPartInTheFaultingEntryAreSuspects(t *testing.T) {
 	g := faulty()
 	// delete logs for call 2 (configure is 1), then traps.
-	g.start = seq(
-		when(opIs(5), seq(i64c(2), i32c(0), i32c(0), i32c(0), callf("log"), unreachable)),
-		g.start)
+	g.Start = asm.Seq(
+		asm.OnOp(5, asm.Seq(asm.I64(2), asm.I32(0), asm.I32(0), asm.I32(0), asm.CallImport("log"), asm.Unreachable)),
+		g.Start)
 	s := openASM(t, g, wasmhost.SinkConfig{})
 	touched := s.Start(t.Context(), abi.OpApply, request("touched", "{}"))
 	other := s.Start(t.Context(), abi.OpApply, request("other", "{}"))
@@ -206,7 +203,7 @@ func TestCallsThatTookPartInTheFaultingEntryAreSuspects(t *testing.T) {
 }
 
 func TestABatchThatFaultsIsASuspect(t *testing.T) {
-	g := guest{start: unreachable}
+	g := asm.Guest{Start: asm.Unreachable}
 	s := openASM(t, g, wasmhost.SinkConfig{})
 	rs, whole := s.ApplyBatch(t.Context(), []*sink.Request{request("a", ""), request("b", "")})
 	if whole || len(rs) != 2 {
@@ -231,11 +228,11 @@ func TestAnInstanceThatDoesNotStartIsAFaultOfItsCalls(t *testing.T) {
 			return nil, &upstream.Failure{Kind: upstream.FailConnect, Message: "no more"}
 		}
 	}}
-	g := guest{
+	g := asm.Guest{
 		// A failure is longer than the answer: 2 bytes of status.
-		configure: seq(get(1), i32c(1), i32c(atHTTP), i32c(len(httpGet)), callf("io_call"),
-			i32c(4), code{0x4a}, code{0x04, 0x40}, unreachable, code{0x0b}, answerOK(1), ret(0)),
-		start: seq(when(opIs(5), unreachable), answerOK(1), ret(0)),
+		Configure: asm.Seq(asm.Get(1), asm.I32(1), asm.I32(asm.AtHTTP), asm.I32(len(asm.HTTPPut)), asm.CallImport("io_call"),
+			asm.I32(4), asm.I32GtS, asm.If(nil, asm.Unreachable), asm.AnswerOK(1), asm.Want(0)),
+		Start: asm.Seq(asm.OnOp(5, asm.Unreachable), asm.AnswerOK(1), asm.Want(0)),
 	}
 	s := openASM(t, g, wasmhost.SinkConfig{Upstreams: []wasmhost.Upstream{up}})
 	if r := s.Delete(t.Context(), request("bad", "")); r.Status != sink.Fault {

@@ -14,6 +14,8 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
 
 // newHost returns a host whose compile cache all runs of the tests share:
@@ -32,9 +34,9 @@ func newHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
 }
 
 // openASM opens a sink of a guest in assembly, on a host of its own.
-func openASM(tb testing.TB, g guest, c wasmhost.SinkConfig) *wasmhost.Sink {
+func openASM(tb testing.TB, g asm.Guest, c wasmhost.SinkConfig) *wasmhost.Sink {
 	tb.Helper()
-	return open(tb, load(tb, asmHost(tb, nil), "asm", g.wasm()), c)
+	return open(tb, load(tb, asmHost(tb, nil), "asm", g.Bytes()), c)
 }
 
 func asmHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
 
 func TestLoadRefusesWhatIsNoPlugin(t *testing.T) {
-	global := slices.Concat(str("env"), str("g"), []byte{3, 0x7f, 0})
-	file := slices.Concat(str("env"), str("open"), []byte{0}, uleb(0))
+	global := func(m *asm.Module) { m.Import("env", "g", asm.KindGlobal, []byte{asm.TypeI32, 0}) }
+	file := func(m *asm.Module) { m.ImportFunc("env", "open", ":i") }
 	for _, c := range []struct {
 		name string
 		wasm []byte
@@ -25,19 +27,19 @@ func TestLoadRefusesWhatIsNoPlugin(t *testing.T) {
 		{"nothing", nil, "no core WebAssembly module"},
 		{"text", []byte("#!/bin/sh"), "no core WebAssembly module"},
 		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "no core WebAssembly module"},
-		{"a cut module", guest{}.wasm()[:200], "cut off or damaged"},
-		{"a start section", guest{startSection: true}.wasm(), "start section"},
-		{"an imported global", guest{extraImport: global}.wasm(), `"env"."g", which is no function`},
-		{"a function that is not offered", guest{extraImport: file}.wasm(), `"env"."open"`},
-		{"an import of another type", guest{mistype: "log"}.wasm(), "signature mismatch"},
-		{"no pawl_poll", guest{omit: "pawl_poll"}.wasm(), "does not export the function pawl_poll"},
-		{"no memory", guest{omit: "memory"}.wasm(), "memory"},
-		{"an export of another type", guest{rename: map[string]string{"pawl_poll": "pawl_cancel", "pawl_cancel": "pawl_poll"}}.wasm(), "has the type"},
-		{"another ABI version", guest{abi: 2}.wasm(), "ABI version 2"},
-		{"too much memory", guest{pages: 5000}.wasm(), "memory"},
-		{"no ops", guest{manifest: []byte("\x0a\x01n")}.wasm(), "the op apply"},
-		{"a manifest that is none", guest{manifest: []byte("\xff")}.wasm(), "malformed"},
-		{"a trap in _initialize", guest{init: unreachable}.wasm(), "unreachable"},
+		{"a cut module", asm.Guest{}.Bytes()[:200], "cut off or damaged"},
+		{"a start section", asm.Guest{StartSection: true}.Bytes(), "start section"},
+		{"an imported global", asm.Guest{Imports: global}.Bytes(), `"env"."g", which is no function`},
+		{"a function that is not offered", asm.Guest{Imports: file}.Bytes(), `"env"."open"`},
+		{"an import of another type", asm.Guest{Mistype: "log"}.Bytes(), "signature mismatch"},
+		{"no pawl_poll", asm.Guest{Omit: "pawl_poll"}.Bytes(), "does not export the function pawl_poll"},
+		{"no memory", asm.Guest{Omit: "memory"}.Bytes(), "memory"},
+		{"an export of another type", asm.Guest{Rename: map[string]string{"pawl_poll": "pawl_cancel", "pawl_cancel": "pawl_poll"}}.Bytes(), "has the type"},
+		{"another ABI version", asm.Guest{ABI: 2}.Bytes(), "ABI version 2"},
+		{"too much memory", asm.Guest{Pages: 5000}.Bytes(), "memory"},
+		{"no ops", asm.Guest{Manifest: []byte("\x0a\x01n")}.Bytes(), "the op apply"},
+		{"a manifest that is none", asm.Guest{Manifest: []byte("\xff")}.Bytes(), "malformed"},
+		{"a trap in _initialize", asm.Guest{Init: asm.Unreachable}.Bytes(), "unreachable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := asmHost(t, nil).Load(t.Context(), c.wasm, "bad")
@@ -63,8 +65,8 @@ func TestOpenTellsARefusedConfigFromATargetThatIsNotReady(t *testing.T) {
 		want         error
 	}{{"rejected", rejected, wasmhost.ErrConfig}, {"unreachable", unreachable, wasmhost.ErrUnready}} {
 		t.Run(c.name, func(t *testing.T) {
-			g := guest{data: map[int]string{512: c.result}, configure: seq(answer(1, 512, len(c.result)), ret(0))}
-			p := load(t, asmHost(t, nil), "asm", g.wasm())
+			g := asm.Guest{Data: map[int]string{512: c.result}, Configure: asm.Seq(asm.Answer(1, 512, len(c.result)), asm.Want(0))}
+			p := load(t, asmHost(t, nil), "asm", g.Bytes())
 			_, err := p.Open(t.Context(), wasmhost.SinkConfig{Name: "s"})
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
@@ -74,8 +76,8 @@ func TestOpenTellsARefusedConfigFromATargetThatIsNotReady(t *testing.T) {
 }
 
 func TestOpenEndsWithItsContext(t *testing.T) {
-	g := guest{configure: seq(park(2, atSleep, len(sleepMessage(60_000))), ret(1))}
-	p := load(t, asmHost(t, nil), "asm", g.wasm())
+	g := asm.Guest{Configure: asm.Seq(asm.Park(2, asm.AtSleep, len(asm.SleepMessage(60_000))), asm.Want(1))}
+	p := load(t, asmHost(t, nil), "asm", g.Bytes())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Open(ctx, wasmhost.SinkConfig{Name: "s"}); !errors.Is(err, wasmhost.ErrUnready) {
@@ -86,13 +88,13 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 func TestLoadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := asmHost(t, nil).Load(ctx, guest{}.wasm(), "asm"); !errors.Is(err, context.Canceled) || errors.Is(err, wasmhost.ErrInvalid) {
+	if _, err := asmHost(t, nil).Load(ctx, asm.Guest{}.Bytes(), "asm"); !errors.Is(err, context.Canceled) || errors.Is(err, wasmhost.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestOpenValidatesItsInput(t *testing.T) {
-	p := load(t, asmHost(t, nil), "asm", guest{}.wasm())
+	p := load(t, asmHost(t, nil), "asm", asm.Guest{}.Bytes())
 	for _, c := range []wasmhost.SinkConfig{
 		{Name: "Not A Name"},
 		{Name: "s", Limits: wasmhost.Limits{MaxCalls: -1}},
@@ -115,7 +117,7 @@ func cacheFiles(t *testing.T, dir string) []string {
 }
 
 func TestADamagedCacheEntryIsCompiledAgain(t *testing.T) {
-	wasm := guest{start: seq(answerOK(1), ret(0))}.wasm()
+	wasm := asm.Guest{Start: asm.Seq(asm.AnswerOK(1), asm.Want(0))}.Bytes()
 	for name, damage := range map[string]func(path string, content []byte) error{
 		"truncated": func(p string, b []byte) error { return os.WriteFile(p, b[:len(b)/2], 0o600) },
 		"empty":     func(p string, _ []byte) error { return os.WriteFile(p, nil, 0o600) },
@@ -192,7 +194,7 @@ func TestACacheEntryThatNobodyUsesIsRemoved(t *testing.T) {
 		}
 		return h
 	}
-	old, used := guest{pages: 3}.wasm(), guest{pages: 4}.wasm()
+	old, used := asm.Guest{Pages: 3}.Bytes(), asm.Guest{Pages: 4}.Bytes()
 	load(t, host(), "old", old)
 	load(t, host(), "used", used)
 	seals, err := filepath.Glob(filepath.Join(dir, "*", "pawl-sums"))

@@ -8,13 +8,15 @@ import (
 
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
 
 // logged loads g with a log of its own and applies once.
-func logged(t *testing.T, g guest, l wasmhost.Limits) lines {
+func logged(t *testing.T, g asm.Guest, l wasmhost.Limits) lines {
 	t.Helper()
 	log := make(lines, 1000)
-	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.wasm())
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.Bytes())
 	s := open(t, p, wasmhost.SinkConfig{Limits: l})
 	if r := s.Apply(t.Context(), request("the-key", "{}")); r.Status != sink.OK {
 		t.Fatalf("%+v", r)
@@ -32,9 +34,9 @@ func all(l lines) (out []string) {
 
 func TestAGuestsLogLinesAreAttributedAndCut(t *testing.T) {
 	long := strings.Repeat("a", 1000) + "\n\x00\xff" + strings.Repeat("b", 9000)
-	g := guest{
-		data:  map[int]string{20000: long},
-		start: seq(get(1), i32c(2), i32c(20000), i32c(len(long)), callf("log"), answerOK(1), ret(0)),
+	g := asm.Guest{
+		Data:  map[int]string{20000: long},
+		Start: asm.Seq(asm.Get(1), asm.I32(2), asm.I32(20000), asm.I32(len(long)), asm.CallImport("log"), asm.AnswerOK(1), asm.Want(0)),
 	}
 	out := all(logged(t, g, wasmhost.Limits{}))
 	if len(out) != 1 {
@@ -51,13 +53,13 @@ func TestAGuestsLogLinesAreAttributedAndCut(t *testing.T) {
 }
 
 func TestAGuestsLogLinesAreLimitedInRate(t *testing.T) {
-	var body code
+	var body asm.Code
 	for range 100 {
-		body = append(body, seq(i64c(0), i32c(1), i32c(atOK), i32c(2), callf("log"))...)
+		body = append(body, asm.Seq(asm.I64(0), asm.I32(1), asm.I32(asm.AtOK), asm.I32(2), asm.CallImport("log"))...)
 	}
 	log := make(lines, 1000)
-	g := guest{start: seq(body, answerOK(1), ret(0))}
-	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.wasm())
+	g := asm.Guest{Start: asm.Seq(body, asm.AnswerOK(1), asm.Want(0))}
+	p := load(t, asmHost(t, slog.New(slog.NewTextHandler(log, nil))), "asm", g.Bytes())
 	s := open(t, p, wasmhost.SinkConfig{Limits: wasmhost.Limits{LogLines: 1}})
 	s.Apply(t.Context(), request("k", ""))
 	if lost, got := s.Stats().LinesLost, len(log); lost < 90 || int(lost)+got < 100 {
@@ -73,12 +75,12 @@ func TestStderrGoesToTheLogLineByLine(t *testing.T) {
 		}
 		return string(b)
 	}
-	write := func(n int) code {
-		return seq(i32c(2), i32c(600), i32c(n), i32c(700), callf("fd_write"), drop)
+	write := func(n int) asm.Code {
+		return asm.Seq(asm.I32(2), asm.I32(600), asm.I32(n), asm.I32(700), asm.CallImport("fd_write"), asm.Drop)
 	}
-	g := guest{
-		data:  map[int]string{512: "hel", 520: "lo\nwor", 530: "ld\nrest", 600: vectors(512, 3, 520, 6, 530, 7)},
-		start: seq(write(3), answerOK(1), ret(0)),
+	g := asm.Guest{
+		Data:  map[int]string{512: "hel", 520: "lo\nwor", 530: "ld\nrest", 600: vectors(512, 3, 520, 6, 530, 7)},
+		Start: asm.Seq(write(3), asm.AnswerOK(1), asm.Want(0)),
 	}
 	out := all(logged(t, g, wasmhost.Limits{}))
 	if len(out) != 2 || !strings.Contains(out[0], "line=hello") || !strings.Contains(out[1], "line=world") {
@@ -89,31 +91,31 @@ func TestStderrGoesToTheLogLineByLine(t *testing.T) {
 	for range 2000 {
 		many = append(many, 0, 60000)
 	}
-	g = guest{data: map[int]string{20000: vectors(many...)},
-		start: seq(i32c(1), i32c(20000), i32c(2000), i32c(700), callf("fd_write"), drop,
+	g = asm.Guest{Data: map[int]string{20000: vectors(many...)},
+		Start: asm.Seq(asm.I32(1), asm.I32(20000), asm.I32(2000), asm.I32(700), asm.CallImport("fd_write"), asm.Drop,
 			// written ≤ 2048
-			when(seq(i32c(700), code{0x28, 2, 0}, i32c(2048), code{0x4a}), unreachable), answerOK(1), ret(0))}
+			asm.If(asm.Seq(asm.I32(700), asm.Load32, asm.I32(2048), asm.I32GtS), asm.Unreachable), asm.AnswerOK(1), asm.Want(0))}
 	logged(t, g, wasmhost.Limits{})
 }
 
 func TestEntropyIsReal(t *testing.T) {
-	same := seq(
-		i32c(512), i32c(8), callf("random_get"), drop, i32c(520), i32c(8), callf("random_get"), drop,
-		i32c(512), load64, i32c(520), load64, code{0x51})
-	tooMuch := seq(i32c(0), i32c(100_000), callf("random_get"), i32c(28), code{0x47})
-	g := guest{start: seq(when(same, unreachable), when(tooMuch, unreachable), answerOK(1), ret(0))}
+	same := asm.Seq(
+		asm.I32(512), asm.I32(8), asm.CallImport("random_get"), asm.Drop, asm.I32(520), asm.I32(8), asm.CallImport("random_get"), asm.Drop,
+		asm.I32(512), asm.Load64, asm.I32(520), asm.Load64, asm.I64Eq)
+	tooMuch := asm.Seq(asm.I32(0), asm.I32(100_000), asm.CallImport("random_get"), asm.I32(28), asm.I32Ne)
+	g := asm.Guest{Start: asm.Seq(asm.If(same, asm.Unreachable), asm.If(tooMuch, asm.Unreachable), asm.AnswerOK(1), asm.Want(0))}
 	logged(t, g, wasmhost.Limits{})
 }
 
 func TestTheClockGoesOn(t *testing.T) {
-	at := func(clock, ptr int) code {
-		return seq(i32c(clock), i64c(0), i32c(ptr), callf("clock_time_get"), drop)
+	at := func(clock, ptr int) asm.Code {
+		return asm.Seq(asm.I32(clock), asm.I64(0), asm.I32(ptr), asm.CallImport("clock_time_get"), asm.Drop)
 	}
 	// monotonic: later ≥ earlier > 0; real: after 2020.
-	back := seq(at(1, 512), at(1, 520), i32c(520), load64, i32c(512), load64, code{0x54})
-	old := seq(at(0, 528), i32c(528), load64, i64c(1577836800e9), code{0x54})
-	unknown := seq(i32c(9), i64c(0), i32c(512), callf("clock_time_get"), i32c(28), code{0x47})
-	g := guest{start: seq(when(back, unreachable), when(old, unreachable), when(unknown, unreachable), answerOK(1), ret(0))}
+	back := asm.Seq(at(1, 512), at(1, 520), asm.I32(520), asm.Load64, asm.I32(512), asm.Load64, asm.I64LtU)
+	old := asm.Seq(at(0, 528), asm.I32(528), asm.Load64, asm.I64(1577836800e9), asm.I64LtU)
+	unknown := asm.Seq(asm.I32(9), asm.I64(0), asm.I32(512), asm.CallImport("clock_time_get"), asm.I32(28), asm.I32Ne)
+	g := asm.Guest{Start: asm.Seq(asm.If(back, asm.Unreachable), asm.If(old, asm.Unreachable), asm.If(unknown, asm.Unreachable), asm.AnswerOK(1), asm.Want(0))}
 	logged(t, g, wasmhost.Limits{})
 }
 
@@ -122,10 +124,10 @@ func TestPollOneoffSleepsAndIsBounded(t *testing.T) {
 	sub[0] = 42
 	sub[16] = 1                                    // monotonic
 	binary.LittleEndian.PutUint64(sub[24:], 1<<62) // for ever; comes back all the same
-	poll := seq(i32c(20000), i32c(600), i32c(1), i32c(700), callf("poll_oneoff"), drop)
-	wrong := seq(i32c(600), load64, i64c(42), code{0x52})
-	many := seq(i32c(20000), i32c(600), i32c(1000), i32c(700), callf("poll_oneoff"), i32c(28), code{0x47})
-	g := guest{data: map[int]string{20000: string(sub)},
-		start: seq(poll, when(wrong, unreachable), when(many, unreachable), answerOK(1), ret(0))}
+	poll := asm.Seq(asm.I32(20000), asm.I32(600), asm.I32(1), asm.I32(700), asm.CallImport("poll_oneoff"), asm.Drop)
+	wrong := asm.Seq(asm.I32(600), asm.Load64, asm.I64(42), asm.I64Ne)
+	many := asm.Seq(asm.I32(20000), asm.I32(600), asm.I32(1000), asm.I32(700), asm.CallImport("poll_oneoff"), asm.I32(28), asm.I32Ne)
+	g := asm.Guest{Data: map[int]string{20000: string(sub)},
+		Start: asm.Seq(poll, asm.If(wrong, asm.Unreachable), asm.If(many, asm.Unreachable), asm.AnswerOK(1), asm.Want(0))}
 	logged(t, g, wasmhost.Limits{})
 }
