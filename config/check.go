@@ -144,7 +144,26 @@ var (
 	envWord    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
+// httpOnly are keys of an upstream that a cluster's own settings take the place of.
+var httpOnly = []string{"base_url", "protocol", "tls", "credentials", "sign"}
+
 func (l *loader) checkUpstream(u Upstream, path string) {
+	_, given := l.origins[path+".base_url"]
+	switch {
+	case u.Kind == "kubernetes":
+		for _, key := range httpOnly {
+			if _, set := l.origins[path+"."+key]; set {
+				l.wrong(path+"."+key, "means nothing for kind kubernetes", "remove it; kubernetes.kubeconfig says where the cluster is and how it is trusted")
+			}
+		}
+		if k := u.Kubernetes; k != nil && k.Context != "" && k.Kubeconfig == "" {
+			l.wrong(path+".kubernetes.context", "is a context of no kubeconfig", "set kubernetes.kubeconfig too")
+		}
+	case u.Kubernetes != nil:
+		l.wrong(path+".kubernetes", "means nothing for kind "+u.Kind, "set kind: kubernetes, or remove it")
+	case !given:
+		l.wrong(path+".base_url", "is missing", "it is needed: where requests go, as in https://api.example.com/v1")
+	}
 	if what, hint := badBaseURL(u.BaseURL); what != "" && u.BaseURL != "" {
 		l.wrong(path+".base_url", what, hint)
 	}

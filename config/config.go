@@ -95,8 +95,9 @@ type Plugin struct {
 
 // Upstream is one address with its credentials, known to the host alone.
 type Upstream struct {
-	Kind                string        `key:"kind" default:"http" oneof:"http" doc:"The protocol."`
-	BaseURL             string        `key:"base_url" required:"yes" doc:"Where requests go: http or https, host, optional port and path. Plugins' paths are appended to it."`
+	Kind                string        `key:"kind" default:"http" oneof:"http|kubernetes" doc:"What is there: an HTTP service, or the API server of a Kubernetes cluster."`
+	Kubernetes          *Kubernetes   `key:"kubernetes" doc:"Of kind kubernetes: which cluster, as which user. Absent: the cluster that pawl runs in, as its pod's service account."`
+	BaseURL             string        `key:"base_url" doc:"Needed for kind http. Where requests go: http or https, host, optional port and path. Plugins' paths are appended to it."`
 	Protocol            string        `key:"protocol" default:"auto" oneof:"auto|http1|http2|h2c" doc:"auto: HTTP/2 where an https target offers it, else HTTP/1.1; http1 and http2: only that; h2c: HTTP/2 without TLS."`
 	TLS                 *UpstreamTLS  `key:"tls" doc:"TLS to the target; absent: the system's certificate authorities."`
 	Credentials         *Credentials  `key:"credentials" doc:"What the host adds to each request: bearer or basic, a header of its own, or that and one of the two."`
@@ -110,6 +111,12 @@ type Upstream struct {
 	Rate                float64       `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"requests per second" doc:"Requests per second, over all sinks that use this upstream."`
 	Timeout             time.Duration `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one request, waiting for its turn and its response included. A sink's timeout ends it sooner."`
 	DialTimeout         time.Duration `key:"dial_timeout" default:"10s" min:"100ms" max:"1h" doc:"Longest time to connect, and again for the TLS handshake."`
+}
+
+// Kubernetes says where a cluster's address, certificate and credentials come from.
+type Kubernetes struct {
+	Kubeconfig string `key:"kubeconfig" type:"path" doc:"The kubeconfig file; it is read again when it changes. Empty: the service account of the pod that pawl runs in."`
+	Context    string `key:"context" doc:"The kubeconfig's context; empty: its current one."`
 }
 
 // UpstreamTLS is TLS to a target.

@@ -40,6 +40,13 @@ func newAddressRule(host string) addressRule {
 	return addressRule{loopback: strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")}
 }
 
+// AddressControl returns a net.Dialer's ControlContext that refuses what
+// Config.BaseURL's doc says of reserved addresses, for a transport that dials
+// for itself. host is the base URL's.
+func AddressControl(host string) func(context.Context, string, string, syscall.RawConn) error {
+	return newAddressRule(host).control
+}
+
 // reserved are address ranges that no target is at, besides those that
 // netip.Addr knows itself, and the metadata services of clouds that are not
 // link-local.

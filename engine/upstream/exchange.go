@@ -157,7 +157,8 @@ func (u *Upstream) redirect(c *call, res *http.Response) (target, bool) {
 	if next.Scheme != u.base.Scheme || !sameHost(next, u.base) || next.User != nil || next.Opaque != "" {
 		return target{}, false
 	}
-	return u.place.enter(next)
+	to, ok := u.place.enter(next)
+	return to, ok && u.allows(c.method, to) == nil
 }
 
 // sameHost reports whether two URLs of one scheme name the same host and port.

@@ -25,6 +25,10 @@ type Options struct {
 	// Config.TLS, Protocol and DialTimeout must not be set. It must not follow
 	// redirects or replay requests. An upstream of a kind other than http needs one.
 	RoundTripper http.RoundTripper
+	// Admit, if set, may refuse a request that everything else allows, with a
+	// reason that the plugin is told. path is decoded and below the base URL, query
+	// is as it is sent, without "?". It is asked for each hop of a redirect too.
+	Admit func(method, path, query string) error
 	// Logger is told of credential and certificate files that can't be read
 	// again. Defaults to nowhere.
 	Logger *slog.Logger
@@ -65,7 +69,8 @@ type Upstream struct {
 	signer      *signer // nil: nothing is signed
 	gate        *gate
 	transport   http.RoundTripper
-	foreign     bool        // transport is Options.RoundTripper
+	foreign     bool // transport is Options.RoundTripper
+	admits      func(method, path, query string) error
 	maybeH2     atomic.Bool // requests go over HTTP/2, as far as is known
 	closed      atomic.Bool
 }
@@ -100,6 +105,7 @@ func Open(c Config, o Options) (*Upstream, error) {
 		gate:        newGate(c),
 		transport:   o.RoundTripper,
 		foreign:     o.RoundTripper != nil,
+		admits:      o.Admit,
 	}
 	u.maybeH2.Store(base.Scheme == "https" && c.Protocol != ProtocolHTTP1 || c.Protocol == ProtocolH2C)
 	var dialErr error
@@ -245,6 +251,9 @@ func (u *Upstream) admit(r *Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := u.allows(r.Method, where); err != nil {
+		return nil, err
+	}
 	header, err := u.rules.build(r.Header)
 	if err != nil {
 		return nil, err
@@ -257,6 +266,14 @@ func (u *Upstream) admit(r *Request) (*call, error) {
 		return nil, tooLong(len(body), u.config.RequestMaxBytes)
 	}
 	return &call{method: r.Method, where: where, header: header, body: body}, nil
+}
+
+// allows asks Options.Admit about a request.
+func (u *Upstream) allows(method string, t target) error {
+	if u.admits == nil {
+		return nil
+	}
+	return u.admits(method, strings.TrimPrefix(t.decoded, u.place.decoded), t.query)
 }
 
 // canonical returns a header's name as net/http spells it.

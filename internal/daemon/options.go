@@ -13,6 +13,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/badger"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/kube"
 	"github.com/pawlsync/pawl/internal/server"
 )
 
@@ -138,6 +139,14 @@ func upstreamConfig(name string, u config.Upstream) upstream.Config {
 		if w.PreviousSecret != nil {
 			out.Webhook.Secrets = append(out.Webhook.Secrets, secret(*w.PreviousSecret))
 		}
+	}
+	return out
+}
+
+func kubeOptions(u config.Upstream, o Options) kube.Options {
+	out := kube.Options{DialTimeout: u.DialTimeout, Logger: o.Logger}
+	if k := u.Kubernetes; k != nil {
+		out.Kubeconfig, out.Context = k.Kubeconfig, k.Context
 	}
 	return out
 }

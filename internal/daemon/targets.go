@@ -14,6 +14,7 @@ import (
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/bundled"
+	"github.com/pawlsync/pawl/internal/kube"
 	"github.com/pawlsync/pawl/internal/metrics"
 )
 
@@ -42,9 +43,9 @@ func openTargets(ctx context.Context, c *config.Config, o Options) (*targets, er
 func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
 	var wrong config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
-		u, err := upstream.Open(upstreamConfig(name, c.Upstreams[name]), upstream.Options{Logger: o.Logger, LookupEnv: o.LookupEnv})
-		if err != nil {
-			wrong = append(wrong, wrongUpstream(c, name, err)...)
+		u, errs := openUpstream(c, name, o)
+		if errs != nil {
+			wrong = append(wrong, errs...)
 			continue
 		}
 		t.upstreams[name] = u
@@ -65,6 +66,23 @@ func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
 		return wrong.Sorted()
 	}
 	return nil
+}
+
+func openUpstream(c *config.Config, name string, o Options) (*upstream.Upstream, config.Errors) {
+	uc, uo := upstreamConfig(name, c.Upstreams[name]), upstream.Options{Logger: o.Logger, LookupEnv: o.LookupEnv}
+	if uc.Kind == kube.Kind {
+		cluster, err := kube.Open(kubeOptions(c.Upstreams[name], o))
+		if err != nil {
+			return nil, config.Errors{c.Wrong("upstreams."+name+".kubernetes", err.Error(), "")}
+		}
+		uc.BaseURL, uc.DialTimeout = cluster.BaseURL(), 0
+		uo.RoundTripper, uo.Admit = cluster, kube.Admit
+	}
+	u, err := upstream.Open(uc, uo)
+	if err != nil {
+		return nil, wrongUpstream(c, name, err)
+	}
+	return u, nil
 }
 
 func (t *targets) openSink(ctx context.Context, host *wasmhost.Host, c *config.Config, name string) *config.Error {

@@ -1,0 +1,154 @@
+// Package kube opens the host's side of a Kubernetes upstream: where the API
+// server is, how it is trusted, and which credentials requests bear. It is all of
+// Kubernetes that the daemon knows; what is said to the API is a plugin's business.
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pawlsync/pawl/engine/upstream"
+)
+
+// Kind is what the configuration and plugins call such an upstream.
+const Kind = "kubernetes"
+
+// Options say which cluster, as which user.
+type Options struct {
+	// Kubeconfig is the path of a kubeconfig file. Empty: the service account of
+	// the pod that this runs in.
+	Kubeconfig string
+	// Context is the kubeconfig's context. Empty: its current one.
+	Context string
+	// DialTimeout bounds connecting. Defaults to upstream.DefaultDialTimeout.
+	DialTimeout time.Duration
+	// Logger is told of a kubeconfig that can't be read again. Defaults to nowhere.
+	Logger *slog.Logger
+}
+
+// Cluster is an API server with credentials. It implements http.RoundTripper.
+//
+// A kubeconfig that changed is read again within a second, as long as it still
+// names the same server; so are the token of a service account, token files,
+// client certificates and the exec plugins' credentials, by their own rules.
+type Cluster struct {
+	base *url.URL
+	rt   *reloader
+}
+
+// Open reads the files that o names. It opens no connection.
+//
+// # Errors
+//
+// Files that can't be read, contexts that don't exist, and what Pawl does not
+// take over from a kubeconfig: impersonation.
+func Open(o Options) (*Cluster, error) {
+	if o.DialTimeout == 0 {
+		o.DialTimeout = upstream.DefaultDialTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	first, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{base: first.base, rt: newReloader(o, first)}, nil
+}
+
+// BaseURL is the API server's address, without a slash at its end.
+func (c *Cluster) BaseURL() string { return strings.TrimSuffix(c.base.String(), "/") }
+
+// RoundTrip carries a request with the cluster's credentials; it follows no
+// redirects and repeats nothing.
+func (c *Cluster) RoundTrip(r *http.Request) (*http.Response, error) { return c.rt.RoundTrip(r) }
+
+// CloseIdleConnections closes the connections that carry nothing.
+func (c *Cluster) CloseIdleConnections() { c.rt.CloseIdleConnections() }
+
+// connection is what one reading of the files gave.
+type connection struct {
+	base      *url.URL
+	transport http.RoundTripper
+}
+
+func connect(o Options) (*connection, error) {
+	c, err := restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	if c.Impersonate.UserName != "" || c.Impersonate.UID != "" || len(c.Impersonate.Groups) > 0 || len(c.Impersonate.Extra) > 0 {
+		return nil, errors.New("the kubeconfig's user impersonates another one, which is not supported; give pawl a user of its own")
+	}
+	base, _, err := rest.DefaultServerUrlFor(c)
+	if err != nil {
+		return nil, err
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("the server's address holds more than host, port and path")
+	}
+	// No proxy but the kubeconfig's own: the environment is nobody's decision here.
+	if c.Proxy == nil {
+		c.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	dialler := net.Dialer{Timeout: o.DialTimeout, ControlContext: upstream.AddressControl(base.Hostname())}
+	c.Dial = dialler.DialContext
+	c.WarningHandler = rest.NoWarnings{}
+	transport, err := rest.TransportFor(c)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{base, transport}, nil
+}
+
+func restConfig(o Options) (*rest.Config, error) {
+	if o.Kubeconfig == "" {
+		c, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("no kubeconfig is named, and this is no pod with a service account; name a kubeconfig")
+		}
+		return c, err
+	}
+	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", o.Kubeconfig, err)
+	}
+	return c, nil
+}
+
+// stamp tells whether a file is still the one that was read.
+type stamp struct {
+	path string // with links resolved: a Secret's volume changes by a link
+	mod  time.Time
+	size int64
+}
+
+func stampOf(path string) stamp {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return stamp{}
+	}
+	st, err := os.Stat(real)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{real, st.ModTime(), st.Size()}
+}
