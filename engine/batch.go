@@ -17,8 +17,9 @@ import (
 // e.mu is held.
 func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch {
 	batch := []schedule.Dispatch{d}
-	m := &e.targets[d.Key.Sink].rules.Manifest
-	if _, ok := e.targets[d.Key.Sink].opts.Sink.(sink.Batcher); !ok || m.BatchMax < 2 || d.Class != schedule.Fresh || d.Probe {
+	f := e.targets[d.Key.Sink].fitting()
+	m := &f.rules.Manifest
+	if _, ok := f.sink.(sink.Batcher); !ok || m.BatchMax < 2 || d.Class != schedule.Fresh || d.Probe {
 		return batch
 	}
 	chosen := []record.Key{d.Key}
@@ -92,10 +93,10 @@ func (e *Engine) callBatch(ws []*delivery) (results []sink.Result, whole bool) {
 	for i, w := range ws {
 		reqs[i] = w.core.Request()
 	}
-	ctx, cancel := e.callContext(t)
+	ctx, cancel := e.callContext(ws[0])
 	defer cancel()
 	began := time.Now()
-	results, whole = invokeBatch(ctx, t.opts.Sink.(sink.Batcher), reqs)
+	results, whole = invokeBatch(ctx, ws[0].fitting.sink.(sink.Batcher), reqs)
 	if want := len(ws); whole && len(results) != 1 || !whole && len(results) != want {
 		results, whole = []sink.Result{{Status: sink.Fault, Message: fmt.Sprintf("the sink gave %d answers to a batch of %d", len(results), want)}}, true
 	}

@@ -18,6 +18,7 @@ import (
 type delivery struct {
 	key     record.Key
 	target  *target
+	fitting *fitting
 	flight  *flight
 	core    *reconcile.Delivery
 	began   time.Time
@@ -35,7 +36,7 @@ func (e *Engine) deliver(d departure) {
 // begin loads a resource that is due and asks the core how to go about it; nil
 // where there is nothing to deliver.
 func (e *Engine) begin(d departure) *delivery {
-	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], flight: d.flight, began: time.Now()}
+	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], fitting: d.fitting, flight: d.flight, began: time.Now()}
 	rec, err := e.load(w)
 	switch {
 	case err != nil:
@@ -50,10 +51,10 @@ func (e *Engine) begin(d departure) *delivery {
 	}
 	w.failed = rec.Status.FailedAt
 	if gen := rec.Desired.Generation; d.Unsure && gen <= e.opened || e.flights.wasLost(d.Key, gen) {
-		rec = reconcile.MaybeSent(w.target.rules, rec, w.began)
+		rec = reconcile.MaybeSent(w.fitting.rules, rec, w.began)
 		d.Unsure = true
 	}
-	w.core = reconcile.Begin(w.target.rules, d.Key, rec, w.began, d.Unsure)
+	w.core = reconcile.Begin(w.fitting.rules, d.Key, rec, w.began, d.Unsure)
 	return w
 }
 
@@ -88,10 +89,10 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 // call makes the one call that a delivery asks for.
 func (e *Engine) call(w *delivery) sink.Result {
 	step := w.core.Step()
-	ctx, cancel := e.callContext(w.target)
+	ctx, cancel := e.callContext(w)
 	defer cancel()
 	began := time.Now()
-	res := checked(invoke(ctx, w.target.opts.Sink, step, w.core.Request()))
+	res := checked(invoke(ctx, w.fitting.sink, step, w.core.Request()))
 	now := time.Now()
 	w.target.note(res, now)
 	e.obs.CallDone(w.key, step.String(), res.Status, now.Sub(began))
@@ -99,11 +100,11 @@ func (e *Engine) call(w *delivery) sink.Result {
 }
 
 // callContext bounds one call, where the sink does not do so itself (R49).
-func (e *Engine) callContext(t *target) (context.Context, context.CancelFunc) {
-	if t.rules.Manifest.OwnTimeout {
+func (e *Engine) callContext(w *delivery) (context.Context, context.CancelFunc) {
+	if w.fitting.rules.Manifest.OwnTimeout {
 		return e.calls, func() {}
 	}
-	return context.WithTimeout(e.calls, t.opts.Timeout)
+	return context.WithTimeout(e.calls, w.target.opts.Timeout)
 }
 
 // invoke calls the sink. A panic in it is its fault, not the end of the engine.
@@ -204,6 +205,7 @@ func (e *Engine) land(w *delivery, plan func()) {
 		plan()
 		e.sched.Release(w.key)
 	}
+	w.fitting.leave()
 	close(w.flight.landed)
 	e.mu.Unlock()
 	e.wakeDispatcher()

@@ -63,9 +63,11 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 // e.mu is held.
 func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
 	batch := e.gather(d, now)
+	f := e.targets[d.Key.Sink].fitting()
+	f.deliveries += len(batch)
 	jobs := make([]departure, len(batch))
 	for i, d := range batch {
-		jobs[i] = departure{d, e.flights.depart(d.Key)}
+		jobs[i] = departure{d, f, e.flights.depart(d.Key)}
 	}
 	if len(jobs) == 1 {
 		e.running.Go(func() { e.deliver(jobs[0]) })
@@ -74,8 +76,9 @@ func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
 	e.running.Go(func() { e.deliverBatch(jobs) })
 }
 
-// departure is a dispatch and the flight that it began.
+// departure is a dispatch, the sink that it goes to and the flight that it began.
 type departure struct {
 	schedule.Dispatch
-	flight *flight
+	fitting *fitting
+	flight  *flight
 }

@@ -53,7 +53,7 @@ type Engine struct {
 	closing chan struct{}
 	calls   context.Context // of calls to sinks; ends when Close loses patience
 	cut     context.CancelFunc
-	running sync.WaitGroup // the dispatcher and every delivery
+	running sync.WaitGroup // the dispatcher, every delivery, and every sink that is being replaced
 }
 
 // Open opens the store, plans every resource in it and starts delivering. The
@@ -144,7 +144,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 		p := e.due(h, now)
 		if t := e.targets[h.Key.Sink]; t != nil && t.looksAtStart(p) {
 			p.Class = schedule.Check
-			p.At = now.Add(time.Duration(float64(looks[h.Key.Sink]) / t.opts.StartupRate * float64(time.Second)))
+			p.At = now.Add(t.pace(looks[h.Key.Sink]))
 			looks[h.Key.Sink]++
 		}
 		if h.WaitingSince.IsZero() && waits(p.Phase) {
@@ -206,7 +206,7 @@ func (e *Engine) due(h outbox.Head, now time.Time) schedule.Plan {
 	if t == nil {
 		return schedule.Plan{Phase: record.Orphaned, Since: h.WaitingSince}
 	}
-	return reconcile.Due(t.rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
+	return reconcile.Due(t.fitting().rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
 }
 
 // Close stops accepting changes and starting deliveries, waits for those in
@@ -238,7 +238,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.cut()
 	err := e.closeStore()
 	for _, t := range e.targets {
-		if cerr := t.opts.Sink.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
+		if cerr := t.fitting().sink.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
 			err = fmt.Errorf("close sink %q: %w", t.opts.Name, cerr)
 		}
 	}

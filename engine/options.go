@@ -19,7 +19,8 @@ type Options struct {
 	// report to. badger.Opener is the durable one.
 	Store func(outbox.Observer) (outbox.Store, error)
 
-	// Sinks are the targets. More can't be added while the engine is open.
+	// Sinks are the targets. More can't be added while the engine is open, but see
+	// ReplaceSink.
 	Sinks []SinkOptions
 
 	// MaxInFlight bounds the calls in flight over all sinks. Defaults to no bound.
@@ -185,14 +186,14 @@ func (s *SinkOptions) validate() error {
 	return nil
 }
 
-// rules are what the pure core needs of the options.
-func (s *SinkOptions) rules(o *Options, epoch string) *reconcile.Rules {
+// rules are what the pure core needs of the options, and of a sink's manifest.
+func (s *SinkOptions) rules(o *Options, epoch string, m sink.Manifest) *reconcile.Rules {
 	return &reconcile.Rules{
 		Conflict: s.Conflict, Deletion: s.Deletion, Timeout: s.Timeout,
 		DriftInterval: s.DriftInterval, ReportInterval: s.ReportInterval,
 		RetryBase: s.RetryBase, RetryMax: s.RetryMax, MaxAttempts: s.MaxAttempts, StallRetry: s.StallRetry,
 		FightsPerHour: s.FightsPerHour, OrderRetention: o.OrderRetention,
-		Epoch: epoch, Manifest: s.Sink.Manifest(),
+		Epoch: epoch, Manifest: m,
 	}
 }
 

@@ -102,7 +102,7 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		OrderPartial: p.OrderPartial, IfGeneration: p.IfGeneration,
 	}
 	sub.ticket = e.store.Update(p.Key, func(cur outbox.Record) (outbox.Change, error) {
-		change, answer, err := reconcile.AcceptPut(t.rules, cur, req, e.facts(p.Key, cur, now))
+		change, answer, err := reconcile.AcceptPut(t.fitting().rules, cur, req, e.facts(p.Key, cur, now))
 		sub.answer = answer
 		return change, err
 	})

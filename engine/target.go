@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlsync/pawl/engine/outbox"
@@ -17,8 +18,8 @@ import (
 
 // target is one configured sink at work.
 type target struct {
-	opts  *SinkOptions
-	rules *reconcile.Rules
+	opts   *SinkOptions
+	fitted atomic.Pointer[fitting]
 
 	mu        sync.Mutex
 	hold      sinkHold // the operator's, durable
@@ -36,7 +37,8 @@ type sinkHold struct {
 }
 
 func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
-	t := &target{opts: o, rules: o.rules(&e.opts, info.Epoch)}
+	t := &target{opts: o}
+	t.fitted.Store(e.fit(t, o.Sink, info.Epoch))
 	raw, err := e.store.Meta(holdName(o.Name))
 	if err != nil {
 		return fmt.Errorf("read whether sink %q is suspended: %w", o.Name, err)
@@ -48,7 +50,7 @@ func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
 	}
 	e.targets[o.Name] = t
 	e.sched.ConfigureSink(o.Name, o.limits())
-	e.sched.SuspendSink(o.Name, t.suspended() != record.ReasonNone)
+	e.sched.SuspendSink(o.Name, t.heldLocked())
 	// Of a store that was restored, or lost data, no operator has let the sink go on
 	// since (R67). An operator's own hold is one already.
 	if info.Lossy && t.hold.Epoch != info.Epoch && t.hold.Suspended == record.ReasonNone {
@@ -63,15 +65,25 @@ func holdName(sinkName string) string { return "sink/" + sinkName }
 func (t *target) suspended() record.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.suspendedLocked()
+}
+
+func (t *target) suspendedLocked() record.Reason {
 	if t.hold.Suspended == "" && t.opts.Suspended {
 		return record.ReasonSink
 	}
 	return t.hold.Suspended
 }
 
+// heldLocked reports whether no call is to be made: the sink is suspended, or not
+// ready. t.mu is held.
+func (t *target) heldLocked() bool {
+	return t.suspendedLocked() != record.ReasonNone || t.fitting().rules.Manifest.NotReady != ""
+}
+
 // looksAtStart reports whether a resource with plan p is looked at after a start (R34).
 func (t *target) looksAtStart(p schedule.Plan) bool {
-	if t.opts.SkipStartupCheck || !t.rules.Manifest.Observes {
+	if t.opts.SkipStartupCheck || !t.fitting().rules.Manifest.Observes {
 		return false
 	}
 	switch p.Phase {
@@ -110,7 +122,7 @@ func (e *Engine) setHold(t *target, reason record.Reason) error {
 	}
 	t.hold = h
 	e.mu.Lock()
-	e.sched.SuspendSink(t.opts.Name, reason != "" || t.opts.Suspended)
+	e.sched.SuspendSink(t.opts.Name, t.heldLocked())
 	e.mu.Unlock()
 	return nil
 }
@@ -157,7 +169,7 @@ func (e *Engine) target(op string, key record.Key) (*target, error) {
 // rulesOf are those of key's sink, or of a sink that is not configured.
 func (e *Engine) rulesOf(key record.Key) *reconcile.Rules {
 	if t := e.targets[key.Sink]; t != nil {
-		return t.rules
+		return t.fitting().rules
 	}
 	return e.fallen
 }
@@ -174,8 +186,8 @@ func (e *Engine) Sinks() []SinkStatus {
 			Breaker: s.Breaker, NextProbe: s.NextProbe, PausedUntil: s.Paused, OldestUnacked: s.Oldest,
 		}
 		if t := e.targets[s.Name]; t != nil {
-			m := &t.rules.Manifest
-			x.Plugin, x.Target = strings.TrimSpace(m.Name+" "+m.Version), m.Target
+			m := &t.fitting().rules.Manifest
+			x.Plugin, x.Digest, x.Target, x.NotReady = strings.TrimSpace(m.Name+" "+m.Version), m.Digest, m.Target, m.NotReady
 			x.SuspendReason = t.suspended()
 			x.Suspended = x.SuspendReason != record.ReasonNone
 			t.mu.Lock()

@@ -168,7 +168,9 @@ type SinkStatus struct {
 	Name            string
 	Configured      bool
 	Plugin          string // name and version
+	Digest          string // SHA-256 of its module, in hex; "" for a sink that is none
 	Target          string
+	NotReady        string // why no call can be made yet; "": they can
 	Suspended       bool
 	SuspendReason   record.Reason // why, when suspended
 	Counts          map[record.Phase]int

@@ -64,9 +64,10 @@ func (r *Rules) deletion(d *record.Desired) record.DeletionPolicy {
 func (r *Rules) keepsPayloads(d *record.Desired) bool { return r.conflict(d) != record.SourceWins }
 
 // acked is what the present target acknowledged of s, or nil. What another
-// target acknowledged counts for nothing here (R13).
+// target acknowledged counts for nothing here (R13). While it is not known which
+// target there is, it is taken for the same one.
 func (r *Rules) acked(s *record.Status) *record.Acked {
-	if s.Acked == nil || s.Acked.Target != r.Manifest.Target {
+	if s.Acked == nil || r.Manifest.NotReady == "" && s.Acked.Target != r.Manifest.Target {
 		return nil
 	}
 	return s.Acked

@@ -17,7 +17,8 @@ import (
 // A Sink must find its object by the resource's key: a second Apply of the
 // same resource never creates a second object.
 type Sink interface {
-	// Manifest says what the sink can do. It does not change while the sink is in use.
+	// Manifest says what the sink can do. It does not change: a sink that could do
+	// something else is another one, see engine.ReplaceSink.
 	Manifest() Manifest
 	// Observe looks at the target and changes nothing.
 	Observe(ctx context.Context, r *Request) Result
@@ -42,9 +43,14 @@ type Batcher interface {
 type Manifest struct {
 	Name    string
 	Version string
+	Digest  string // SHA-256, in hex, of the module that it runs; "" where it runs none
 	// Target is the identity of what the sink talks to: cluster, server or base
 	// URL. When it changes, acks given by the old target count no more (R13).
 	Target string
+	// NotReady says why no call can be made yet, and then Target is not known; ""
+	// where calls can be made. The engine holds such a sink's resources until
+	// another one takes its place, see engine.ReplaceSink.
+	NotReady string
 
 	Observes          bool // has Observe; without it, stored acks stand
 	Deletes           bool // has Delete; without it, tombstones are Failed until forgotten
