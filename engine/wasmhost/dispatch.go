@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
 )
 
@@ -13,10 +12,6 @@ import (
 // allow them and an instance has room. A call whose key was suspected of a
 // fault waits in a list of its own and runs alone in an instance. Lock order:
 // Sink.mu, then instance.mu.
-
-// maxSuspects bounds the set of keys that run alone next; beyond it a suspect
-// runs among the others, as a call that nobody knows anything about does.
-const maxSuspects = 16384
 
 // errSinkClosed is what calls end with that meet a closed sink.
 var errSinkClosed = errors.New("the sink was closed")
@@ -28,7 +23,7 @@ func (s *Sink) submit(c *call) {
 		c.abandon(errSinkClosed)
 		return
 	}
-	if s.suspected(c) {
+	if s.suspects.has(c) {
 		c.isolated = true
 		s.enqueue(&s.isolated, c, false)
 	} else {
@@ -245,34 +240,4 @@ func (s *Sink) shut() []*instance {
 		in.post(event{kind: evStop})
 	}
 	return slices.Clone(s.instances)
-}
-
-// suspected reports whether a request of c took part in a fault before. s.mu is held.
-func (s *Sink) suspected(c *call) bool {
-	if len(s.suspects) == 0 {
-		return false
-	}
-	return slices.ContainsFunc(c.reqs, func(r *sink.Request) bool {
-		_, ok := s.suspects[r.Key.Name]
-		return ok
-	})
-}
-
-// suspect makes the next calls for c's keys run alone; clear ends that.
-func (s *Sink) suspect(c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range c.reqs {
-		if len(s.suspects) < maxSuspects {
-			s.suspects[r.Key.Name] = struct{}{}
-		}
-	}
-}
-
-func (s *Sink) clear(c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range c.reqs {
-		delete(s.suspects, r.Key.Name)
-	}
 }

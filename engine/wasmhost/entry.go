@@ -139,7 +139,7 @@ func (in *instance) deliver(c *call) {
 		in.ready(c)
 	} else {
 		if c.isolated && !in.dead {
-			in.sink.clear(c)
+			in.sink.suspects.clear(c)
 		}
 		in.sink.release(in, c)
 	}
@@ -227,7 +227,7 @@ func (in *instance) fault(entered *call, kind FaultKind, err error) {
 		guilty := c == entered || alone
 		switch {
 		case guilty || c.entry == in.entry:
-			in.sink.suspect(c)
+			in.sink.suspects.add(c)
 			in.end(c, in.faulted(entered, kind, err, !guilty || len(c.reqs) > 1))
 		case c.maybeSent || c.waitsForHTTP() || c.restarts > 0:
 			in.end(c, in.faulted(entered, kind, err, true))

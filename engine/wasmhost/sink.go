@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,9 @@ type SinkConfig struct {
 	Config    []byte     // a JSON object; empty: {}
 	Upstreams []Upstream // granted, in the order of the configuration
 	Limits    Limits
+	// Replaces is the sink that this one is to take the place of, or nil. Keys that
+	// either suspects of a fault run alone in both.
+	Replaces *Sink
 }
 
 // Sink is a configured plugin. It is a sink.Batcher; ApplyBatch works where
@@ -47,6 +49,7 @@ type Sink struct {
 	ops       []abi.Op
 	log       *slog.Logger
 	guestLog  *guestLog
+	suspects  *suspects
 
 	faults        [len(faultKinds)]atomic.Int64
 	restarts      atomic.Int64
@@ -58,7 +61,6 @@ type Sink struct {
 	instances []*instance // all that have not ended, draining ones too
 	waiting   callList
 	isolated  callList // calls that wait to run alone
-	suspects  map[string]struct{}
 	inFlight  int
 	bytes     int64
 	blocking  bool // the plugin uses io_call: one call per instance
@@ -117,9 +119,12 @@ func newSink(p *Plugin, c SinkConfig, l Limits) *Sink {
 		upstreams: make(map[string]Upstream, len(c.Upstreams)),
 		limits:    l,
 		log:       p.host.log.With("plugin", p.name, "sink", c.Name),
-		suspects:  make(map[string]struct{}),
+		suspects:  newSuspects(),
 	}
 	s.guestLog = newGuestLog(s.log, l.LogLines)
+	if c.Replaces != nil {
+		s.suspects = c.Replaces.suspects
+	}
 	in := abi.Configure{Sink: c.Name, Config: c.Config}
 	if len(in.Config) == 0 {
 		in.Config = []byte("{}")
@@ -153,16 +158,7 @@ func (s *Sink) configured(r abi.Result) error {
 		}
 	}
 	s.ops = m.Ops
-	s.manifest = sink.Manifest{
-		Name: m.Name, Version: m.Version, Target: r.Target,
-		Observes: m.Has(abi.OpObserve), Deletes: m.Has(abi.OpDelete),
-		ApplyConfirms: m.ApplyConfirms, ApplyIdempotent: m.ApplyIdempotent,
-		ReportsUID: m.ReportsUID, AsFoundComparable: m.AsFoundComparable,
-		BatchMax: m.BatchMax,
-	}
-	if m.Overlap == abi.OverlapKeyPrefix {
-		s.manifest.Overlap = func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
-	}
+	s.manifest = s.plugin.sinkManifest(&m, r.Target)
 	return nil
 }
 

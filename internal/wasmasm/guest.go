@@ -153,8 +153,11 @@ func Park(kind, ptr, n int) Code {
 		Get(2), callOf, Get(1), Store64)
 }
 
-// ResumeOK answers OK, in Resume, for the call that parked with the I/O.
-var ResumeOK = Seq(Get(0), callOf, Load64, Set(1), AnswerOK(1))
+// ResumeAnswer ends, in Resume, the call that parked with the I/O with the n bytes
+// at ptr; ResumeOK ends it with OK.
+func ResumeAnswer(ptr, n int) Code { return Seq(Get(0), callOf, Load64, Set(1), Answer(1, ptr, n)) }
+
+var ResumeOK = ResumeAnswer(AtOK, len(OKResult))
 
 // callOf turns an I/O on the stack into the address of its call.
 var callOf = Seq(I32Wrap, I32(3), I32Shl, I32(AtCalls), I32Add)
