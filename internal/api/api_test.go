@@ -135,6 +135,8 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 	alone.Waiting, alone.LastError, alone.LastErrorStatus, alone.LastErrorAt = Waiting{Fresh: 1}, "connection refused", "unreachable", noon.Add(-2*time.Second)
 	locked := open
 	locked.LastErrorStatus, locked.LastError = "unauthorized", "401 Unauthorized"
+	absent := closed
+	absent.NotReady = "target not ready: unreachable: connection refused"
 	held := closed
 	held.Suspended, held.SuspendReason = true, record.ReasonRestored
 	suspended := base(Status{Phase: record.Pending, Suspended: true})
@@ -160,6 +162,8 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 			"web/a is to be deleted, generation 7, put 1m30s ago by git. It waits for its deletion, with 2 others of its sink. A call for an older state failed 1s ago; this one goes out once the sink's retry.base has passed since. What the target confirmed last is generation 5, 3h0m ago."},
 		{"a plugin without delete", undeletable, closed,
 			"web/a is to be deleted, generation 7, put 1m30s ago by git. It can't be deleted: Rejected, the sink can't delete. Nothing happens until pawl retry is called; pawl forget gives it up and leaves the target as it is. The target never confirmed a generation of it."},
+		{"of a sink that is not ready", base(Status{Phase: record.Pending}), absent,
+			"web/a is to have generation 7, put 1m30s ago by git. It waits for its first delivery, with 2 others of its sink. The sink is not ready: target not ready: unreachable: connection refused. That is tried again, with pauses that grow; once it is, all goes on by itself. The target never confirmed a generation of it."},
 		{"damaged", damaged, closed,
 			"Its record in the store can't be read: checksum. pawl forget discards it; put it again after that."},
 		{"acked", base(Status{Phase: record.AckedPhase, Acked: &Acked{Generation: 7, At: noon.Add(-49 * time.Hour)}}), closed,
@@ -206,6 +210,7 @@ func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
 		Store: Store{RefusingPuts: true},
 		Sinks: []Sink{
 			{Name: "a", Configured: true, Breaker: "closed", Counts: map[record.Phase]int{record.Failed: 1, record.Pending: 9}},
+			{Name: "new", Configured: true, Breaker: "closed", NotReady: "target not ready: unreachable: no route to host."},
 			{Name: "b", Configured: true, Breaker: "open", LastErrorStatus: "unauthorized", NextProbe: noon.Add(time.Second)},
 			{Name: "few", Configured: true, Breaker: "closed", LastErrorStatus: "unauthorized", LastErrorAt: noon.Add(-time.Minute), OldestUnacked: noon.Add(-time.Hour)},
 			{Name: "late", Configured: true, Breaker: "closed", LastErrorStatus: "retry", OldestUnacked: noon.Add(-time.Hour)},
@@ -216,6 +221,7 @@ func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
 	}
 	want := []string{
 		"The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.",
+		"Sink new is not ready: target not ready: unreachable: no route to host. It is tried again; what is put for it waits.",
 		"Sink b: the target refuses our credentials. It is probed in 1s.",
 		"Sink few: the target refuses our credentials (newest call 1m0s ago); nothing was confirmed since.",
 		"Sink late: its oldest change is not confirmed since 1h0m.",

@@ -168,6 +168,8 @@ func Held(r *Resource, s *Sink, now time.Time) string {
 		return "its source suspended it"
 	case s.Suspended:
 		return "its whole sink is suspended"
+	case s.NotReady != "":
+		return "its sink is not ready yet"
 	case breakerOpen(s):
 		return Trouble(s) + ", and its sink waits for that"
 	case s.PausedUntil.After(now):
@@ -209,6 +211,9 @@ func (x *explanation) holds() string {
 			why = fmt.Sprintf(" (%s)", s.SuspendReason)
 		}
 		holds = append(holds, fmt.Sprintf("The whole sink is suspended%s; pawl resume --sink %s lets it go on.", why, s.Name))
+	}
+	if s.NotReady != "" {
+		holds = append(holds, fmt.Sprintf("The sink is not ready: %s. That is tried again, with pauses that grow; once it is, all goes on by itself.", strings.TrimRight(s.NotReady, ".")))
 	}
 	if breakerOpen(s) {
 		why := ""
@@ -276,6 +281,8 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 			continue
 		}
 		switch trouble, late := Trouble(s), !s.OldestUnacked.IsZero() && now.Sub(s.OldestUnacked) >= behind; {
+		case s.NotReady != "":
+			urgent = append(urgent, fmt.Sprintf("Sink %s is not ready: %s. It is tried again; what is put for it waits.", s.Name, strings.TrimRight(s.NotReady, ".")))
 		case breakerOpen(s):
 			urgent = append(urgent, fmt.Sprintf("Sink %s: %s. %s", s.Name, trouble, next("It is probed", s.NextProbe, now)))
 		case trouble != "":

@@ -179,7 +179,9 @@ type Sink struct {
 	Name            string               `json:"name"`
 	Configured      bool                 `json:"configured" doc:"False: it left the configuration and has resources still."`
 	Plugin          string               `json:"plugin,omitempty" doc:"Name and version."`
+	Digest          string               `json:"digest,omitempty" doc:"SHA-256 of the plugin's module, in hexadecimal digits."`
 	Target          string               `json:"target,omitempty" doc:"Identity of what it talks to."`
+	NotReady        string               `json:"notReady,omitempty" doc:"Why the plugin can't be called yet: its target did not answer when it was configured. That is tried again; what is put meanwhile waits."`
 	Suspended       bool                 `json:"suspended,omitempty" doc:"All calls are held."`
 	SuspendReason   record.Reason        `json:"suspendReason,omitempty"`
 	Counts          map[record.Phase]int `json:"counts" doc:"Resources by phase; a phase without any may be absent."`

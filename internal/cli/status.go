@@ -98,12 +98,18 @@ func (a *app) sinkRow(s *api.Sink) []string {
 	if plugin == "" {
 		plugin = "-"
 	}
+	if len(s.Digest) > digestShown {
+		plugin += " (" + s.Digest[:digestShown] + ")"
+	}
 	return []string{s.Name, plugin, a.sinkState(s),
 		count(record.AckedPhase),
 		count(record.Pending, record.Delivering, record.Deleting),
 		count(record.Failed, record.Stalled, record.Drifted, record.Orphaned),
 		strconv.Itoa(s.InFlight), a.age(s.OldestUnacked), lastError}
 }
+
+// digestShown is how much of a plugin's digest tells it from its other versions.
+const digestShown = 8
 
 // sinkState sums a sink up; the worst thing first.
 func (a *app) sinkState(s *api.Sink) string {
@@ -112,6 +118,8 @@ func (a *app) sinkState(s *api.Sink) string {
 		return "not configured"
 	case s.Suspended:
 		return "suspended"
+	case s.NotReady != "":
+		return "not ready"
 	case s.LastErrorStatus == "unauthorized":
 		return "unauthorized"
 	case api.Trouble(s) != "":

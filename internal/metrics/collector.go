@@ -100,6 +100,7 @@ func (e emitter) sink(s *engine.SinkStatus, now time.Time) {
 	e.emit(oldestUnacked, since(s.OldestUnacked, now), s.Name)
 	e.emit(inFlight, float64(s.InFlight), s.Name)
 	e.emit(suspended, number(s.Suspended), s.Name)
+	e.emit(sinkReady, number(s.NotReady == ""), s.Name)
 	e.emit(configured, number(s.Configured), s.Name)
 	e.emit(pausedSeconds, max(0, s.PausedUntil.Sub(now).Seconds()), s.Name)
 }

@@ -36,6 +36,8 @@ buckets for a Prometheus that scrapes them, and classic ones for all others.
 | a target does not answer | ` + "`pawl_breaker_state{state=\"closed\"} == 0`" + ` for 5 minutes |
 | resources need somebody | ` + "`pawl_resources{phase=~\"Failed\\|Stalled\"} > 0`" + ` for 15 minutes |
 | the disk is nearly full | ` + "`pawl_store_refusing_puts == 1`" + `, and sooner ` + "`pawl_store_free_bytes < 2 * pawl_store_reserve_bytes`" + ` |
+| a sink could not begin, because its target did not answer when its plugin was configured | ` + "`pawl_sink_ready == 0`" + ` for 5 minutes |
+| a new plugin is refused, and the old one goes on | ` + "`increase(pawl_plugin_swaps_total{result=\"refused\"}[1h]) > 0`" + ` |
 | a plugin is broken | ` + "`rate(pawl_plugin_faults_total[10m]) > 0`" + ` |
 `)
 	return b.String()

@@ -45,6 +45,7 @@ func busy(t *testing.T) *prometheus.Registry {
 	o.DeliveryDone(key, engine.Outcomes()[0], time.Second)
 	o.AckDone(key, time.Minute)
 	o.BreakerMoved("web", true)
+	o.SwapDone("http", "refused")
 	o.CommitDone(12, 3, time.Millisecond, nil)
 	o.CommitDone(1, 1, time.Millisecond, errors.New("disk"))
 	f := &figures{

@@ -20,8 +20,8 @@ import (
 
 // Observer is an engine.Observer that counts.
 type Observer struct {
-	puts, coalesced, calls, deliveries, breaker, commitFailures *prometheus.CounterVec
-	put, call, delivery, ack, commit, changes                   *prometheus.HistogramVec
+	puts, coalesced, calls, deliveries, breaker, swaps, commitFailures *prometheus.CounterVec
+	put, call, delivery, ack, commit, changes                          *prometheus.HistogramVec
 
 	known sync.Map // names that are known to be a sink's
 }
@@ -40,12 +40,12 @@ func New(reg prometheus.Registerer) *Observer {
 	slow := prometheus.ExponentialBuckets(0.001, 4, 12)   // 1 ms to 70 min
 	o := &Observer{
 		puts: puts.counter(), coalesced: coalesced.counter(), calls: calls.counter(), deliveries: deliveries.counter(),
-		breaker: breakerMoves.counter(), commitFailures: commitFailures.counter(),
+		breaker: breakerMoves.counter(), swaps: swaps.counter(), commitFailures: commitFailures.counter(),
 		put: putSeconds.histogram(quick), call: callSeconds.histogram(quick), delivery: deliverySecs.histogram(quick),
 		ack: ackSeconds.histogram(slow), commit: commitSeconds.histogram(quick),
 		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
 	}
-	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.commitFailures,
+	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures,
 		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o.commitFailures.WithLabelValues() // so that it is there, at 0, before the first
@@ -99,6 +99,12 @@ func (o *Observer) BreakerMoved(sinkName string, open bool) {
 		to = "open"
 	}
 	o.breaker.WithLabelValues(sinkName, to).Inc()
+}
+
+// SwapDone counts a change of a plugin's module while the daemon runs; result is
+// "swapped", "postponed" or "refused".
+func (o *Observer) SwapDone(plugin, result string) {
+	o.swaps.WithLabelValues(plugin, result).Inc()
 }
 
 // CommitDone implements engine.Observer.

@@ -31,6 +31,7 @@ var (
 	breakerMoves   = metric{"pawl_breaker_transitions_total", counter, "Times that a sink's circuit breaker opened or closed.", []string{"sink", "to"}}
 	commitSeconds  = metric{"pawl_store_commit_duration_seconds", histogram, "Time that transactions of the store took, fsync included.", nil}
 	commitChanges  = metric{"pawl_store_commit_changes", histogram, "Changes that shared one transaction of the store.", nil}
+	swaps          = metric{"pawl_plugin_swaps_total", counter, "Times that a plugin's module changed while the daemon ran, by result: swapped, postponed (a target did not answer; the old one serves until it does), or refused (the old one goes on).", []string{"plugin", "result"}}
 	commitFailures = metric{"pawl_store_commit_failures_total", counter, "Transactions of the store that failed.", nil}
 )
 
@@ -43,6 +44,7 @@ var (
 	inFlight       = metric{"pawl_calls_in_flight", gauge, "Deliveries under way.", []string{"sink"}}
 	breakerState   = metric{"pawl_breaker_state", gauge, "1 for the state that the sink's circuit breaker is in.", []string{"sink", "state"}}
 	suspended      = metric{"pawl_sink_suspended", gauge, "1 while a sink's calls are held.", []string{"sink"}}
+	sinkReady      = metric{"pawl_sink_ready", gauge, "0 while a sink's plugin can't be called yet: its target did not answer when it was configured.", []string{"sink"}}
 	pausedSeconds  = metric{"pawl_sink_pause_remaining_seconds", gauge, "How long the target still asked us to pause (Retry-After).", []string{"sink"}}
 	configured     = metric{"pawl_sink_configured", gauge, "0 for a sink that left the configuration and has resources still.", []string{"sink"}}
 	instances      = metric{"pawl_plugin_instances", gauge, "Plugin instances.", []string{"sink", "plugin"}}
@@ -70,13 +72,13 @@ var (
 func reported() []metric {
 	return []metric{
 		puts, coalesced, putSeconds, calls, callSeconds, deliveries, deliverySecs, ackSeconds,
-		breakerMoves, commitSeconds, commitChanges, commitFailures,
+		breakerMoves, swaps, commitSeconds, commitChanges, commitFailures,
 	}
 }
 
 func scraped() []metric {
 	return []metric{
-		buildInfo, resources, oldestUnacked, due, inFlight, breakerState, suspended, pausedSeconds, configured,
+		buildInfo, resources, oldestUnacked, due, inFlight, breakerState, suspended, sinkReady, pausedSeconds, configured,
 		instances, pluginInFlight, pluginFaults, pluginMemory, stored, scheduleBytes, watchers, waiters,
 		storeCommits, storeChanges, storeRecords, storeWritten, storeWaiting, storeRevision,
 		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, compactions,

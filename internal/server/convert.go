@@ -54,7 +54,7 @@ func status(s *record.Status, history bool) api.Status {
 
 func sinkStatus(s *engine.SinkStatus) api.Sink {
 	out := api.Sink{
-		Name: s.Name, Configured: s.Configured, Plugin: s.Plugin, Target: s.Target,
+		Name: s.Name, Configured: s.Configured, Plugin: s.Plugin, Digest: s.Digest, Target: s.Target, NotReady: s.NotReady,
 		Suspended: s.Suspended, SuspendReason: s.SuspendReason,
 		Counts: s.Counts, InFlight: s.InFlight,
 		Waiting: api.Waiting{Fresh: s.Waiting[0], Retry: s.Waiting[1], Check: s.Waiting[2]},
