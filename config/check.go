@@ -129,6 +129,7 @@ func (l *loader) checkPlugin(c *Config, name string) {
 	case !slices.Contains(l.bundled, p.Bundled):
 		l.wrong(path+".bundled", "no bundled plugin is called "+shown(p.Bundled), didYouMean(p.Bundled, l.bundled))
 	}
+	l.checkLimits(path, p.Limits)
 	if p.SHA256 != "" {
 		p.SHA256 = strings.ToLower(p.SHA256)
 		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != 32 {
@@ -315,6 +316,7 @@ func (l *loader) checkSink(c *Config, s Sink, path string) {
 // neither of two is not told again what the defaults block was.
 func (l *loader) checkSettings(path string, s SinkSettings) {
 	l.checkBurst(path, s)
+	l.checkLimits(path, s.Limits)
 	for _, p := range []struct {
 		lower, upper string
 		lo, hi       time.Duration
@@ -326,6 +328,14 @@ func (l *loader) checkSettings(path string, s SinkSettings) {
 		if ok && p.lo > p.hi {
 			l.wrong(key, p.lower+" ("+showDuration(p.lo)+") is longer than "+p.upper+" ("+showDuration(p.hi)+")", "")
 		}
+	}
+}
+
+// checkLimits wants room for one instance.
+func (l *loader) checkLimits(path string, s SinkLimits) {
+	key, ok := l.written(path, "limits.memory_max_bytes", "limits.memory_total_max_bytes")
+	if ok && s.MemoryTotalMaxBytes > 0 && s.MemoryTotalMaxBytes < s.MemoryMaxBytes {
+		l.wrong(key, "memory_max_bytes ("+s.MemoryMaxBytes.String()+") is more than memory_total_max_bytes ("+s.MemoryTotalMaxBytes.String()+")", "")
 	}
 }
 

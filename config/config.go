@@ -18,6 +18,7 @@ import (
 //	oneof    the words allowed, separated by |
 //	unit     what a number counts
 //	type     "path" (relative to the file's folder) where the Go type does not tell
+//	inherits "defaults": an unset key takes its value from the same section there
 //	flag     the command line flag that sets it
 //	doc      one sentence or more for people
 type Config struct {
@@ -73,6 +74,7 @@ type Limits struct {
 	MaxInFlight     int           `key:"max_in_flight" default:"4096" min:"1" max:"1000000" unit:"calls" doc:"Calls in flight over all sinks."`
 	PayloadMaxBytes Bytes         `key:"payload_max_bytes" default:"512KiB" min:"1KiB" max:"64MiB" doc:"Largest payload of one resource."`
 	OrderRetention  time.Duration `key:"order_retention" default:"24h" min:"1s" max:"8760h" doc:"How long a deleted resource's last source order is remembered, so that a late change is still refused as stale."`
+	PluginMemory    Bytes         `key:"plugin_memory_max_bytes" default:"4GiB" min:"64MiB" max:"16TiB" doc:"Memory of all plugin instances of all sinks."`
 	BatchMax        int           `key:"batch_max" default:"10000" min:"1" max:"1000000" unit:"items" doc:"Most items that are stored at once. A batch request may be longer: it is stored in several steps."`
 }
 
@@ -83,14 +85,19 @@ type Metrics struct {
 
 // Wasm is how plugins are compiled.
 type Wasm struct {
-	CacheDir string `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, for nobody else to read or write. It may be removed at any time; the next start takes longer."`
+	CacheDir       string        `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, for nobody else to read or write. It may be removed at any time; the next start takes longer."`
+	CompileMemory  Bytes         `key:"compile_memory_bytes" default:"1GiB" min:"64MiB" max:"1TiB" doc:"Memory of the process that compiles a plugin which is not trusted. Enforced on Linux."`
+	CompileCPU     time.Duration `key:"compile_cpu" default:"1m" min:"1s" max:"1h" doc:"CPU time of that process, in whole seconds. Enforced on Linux."`
+	CompileTimeout time.Duration `key:"compile_timeout" default:"2m" min:"1s" max:"1h" doc:"Longest time that compiling a plugin may take."`
 }
 
 // Plugin says where a wasm module comes from: exactly one of Path and Bundled is set.
 type Plugin struct {
-	Path    string `key:"path" type:"path" doc:"The .wasm file."`
-	Bundled string `key:"bundled" doc:"Name of a plugin that comes with pawl."`
-	SHA256  string `key:"sha256" doc:"Digest that the module must have, 64 hexadecimal digits; empty: any."`
+	Path    string     `key:"path" type:"path" doc:"The .wasm file."`
+	Bundled string     `key:"bundled" doc:"Name of a plugin that comes with pawl."`
+	SHA256  string     `key:"sha256" doc:"Digest that the module must have, 64 hexadecimal digits; empty: any."`
+	Trusted bool       `key:"trusted" default:"false" doc:"Compile the plugin in the daemon's own process. Others are compiled in a process with limits, since a hostile module can make a compiler take any time and memory; bundled ones are always trusted. It changes nothing about how the plugin is limited when it runs."`
+	Limits  SinkLimits `key:"limits" inherits:"defaults" doc:"Limits of every sink of this plugin that does not set them itself."`
 }
 
 // Upstream is one address with its credentials, known to the host alone.
@@ -190,8 +197,25 @@ type SinkSettings struct {
 	StartupCheck   bool                  `key:"startup_check" default:"true" doc:"Look at all resources again after a start."`
 	StartupRate    float64               `key:"startup_rate" default:"100" min:"0.001" max:"1000000" unit:"calls per second" doc:"Pace of that; rate holds too."`
 	FightsPerHour  int                   `key:"fights_per_hour" default:"5" min:"1" max:"10000" unit:"corrections per hour" doc:"More corrections of drift than this, for one resource, count as a fight with somebody: it is backed off to retry.stall and told loudly."`
-	MemoryMaxBytes Bytes                 `key:"memory_max_bytes" default:"256MiB" min:"1MiB" max:"4GiB" doc:"Memory of one plugin instance."`
-	InstancesMax   int                   `key:"instances_max" default:"16" min:"1" max:"1024" unit:"instances" doc:"Plugin instances. One that can park its calls serves thousands; others serve one call each."`
+	Limits         SinkLimits            `key:"limits" doc:"What a sink's plugin may use."`
+}
+
+// SinkLimits bound what the plugin of one sink may use. A plugin may have them
+// too, for all of its sinks.
+type SinkLimits struct {
+	EntryCPU            time.Duration `key:"entry_cpu" default:"2s" min:"10ms" max:"10m" doc:"CPU time of one entry of the plugin: from when it is called until it returns or waits for I/O. It is stopped at that, and its instance discarded. A collection of its garbage needs to fit."`
+	CPUShare            float64       `key:"cpu_share" default:"0.25" min:"0.01" max:"1024" unit:"processors" doc:"How much of one processor the plugin may use while other sinks' plugins want to run too. Idle processors are free for all."`
+	MemoryMaxBytes      Bytes         `key:"memory_max_bytes" default:"256MiB" min:"1MiB" max:"4GiB" doc:"Memory of one plugin instance."`
+	MemoryTotalMaxBytes Bytes         `key:"memory_total_max_bytes" default:"0B" min:"1MiB" max:"1TiB" zero:"four times memory_max_bytes" doc:"Memory of all instances of a sink's plugin."`
+	InstancesMax        int           `key:"instances_max" default:"16" min:"1" max:"1024" unit:"instances" doc:"Plugin instances. One that can park its calls serves thousands; others serve one call each."`
+	IdleTimeout         time.Duration `key:"idle_timeout" default:"1m" min:"10ms" max:"24h" doc:"How long an instance without calls is kept."`
+	StartTimeout        time.Duration `key:"start_timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time until a new instance is configured."`
+	InFlightMaxBytes    Bytes         `key:"in_flight_max_bytes" default:"64MiB" min:"64KiB" max:"64GiB" doc:"Payloads and responses that wait for the plugin in the host."`
+	MessageMaxBytes     Bytes         `key:"message_max_bytes" default:"0B" min:"64KiB" max:"1GiB" zero:"4 MiB, or as much as a request to the sink's upstreams takes" doc:"Largest message from the plugin: a result, or a request to an upstream."`
+	CallIOsMax          int           `key:"call_ios_max" default:"16" min:"1" max:"1024" unit:"requests" doc:"Requests and sleeps that one call may have under way."`
+	IOsMax              int           `key:"ios_max" default:"10000" min:"1" max:"1000000" unit:"requests" doc:"Requests and sleeps that all calls of a sink may have under way."`
+	LogLines            int           `key:"log_lines" default:"50" min:"1" max:"100000" unit:"lines per second" doc:"Log lines from the plugin; more are dropped and counted."`
+	LogBytes            Bytes         `key:"log_bytes" default:"64KiB" min:"4KiB" max:"64MiB" doc:"Bytes of log per second from the plugin; more are dropped and counted."`
 }
 
 // Retry is the backoff of one resource.

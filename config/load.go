@@ -198,16 +198,11 @@ func (l *loader) override(f *field, path, text string, o origin) {
 	}
 }
 
-// setDefaults gives every leaf that nobody set its default: for a setting of a
-// sink the one that the defaults block ended up with, which the walk has passed
-// before it comes to the sinks.
+// setDefaults gives every leaf that nobody set its default. What is inherited
+// comes last, and sinks after the plugins, whose limits they take over.
 func (l *loader) setDefaults() {
 	l.schema.walk("", l.tableNames, func(f *field, path string) {
-		if !f.kind.leaf() {
-			return
-		}
-		if f.inherits && strings.HasPrefix(path, "sinks.") {
-			l.layers.SetDefault(path, l.layers.Get(inherited(path)))
+		if !f.kind.leaf() || f.inherits {
 			return
 		}
 		text := f.def
@@ -227,13 +222,37 @@ func (l *loader) setDefaults() {
 		}
 		l.layers.SetDefault(path, v)
 	})
+	l.schema.walk("", l.tableNames, func(f *field, path string) {
+		if f.kind.leaf() && f.inherits {
+			l.layers.SetDefault(path, l.layers.Get(inheritedFrom(path, l.plugin)))
+		}
+	})
 }
 
-// inherited is where the setting of a sink at path is looked up next.
-func inherited(path string) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(path, "sinks."), ".")
-	return "defaults." + rest
+// plugin is the plugin of a sink; "" for one that is not declared.
+func (l *loader) plugin(sink string) string {
+	name, _ := l.layers.Get("sinks." + sink + ".plugin").(string)
+	if !slices.Contains(l.names["plugins"], name) {
+		return ""
+	}
+	return name
 }
+
+// inheritedFrom is where the key of a sink or a plugin at path is looked up next:
+// the limits of a sink at its plugin, all others in the defaults block. plugin
+// returns the plugin of a sink, or "".
+func inheritedFrom(path string, plugin func(sink string) string) string {
+	parts := strings.SplitN(path, ".", 3) // table, name, key
+	if parts[0] == "sinks" && strings.HasPrefix(parts[2], "limits.") {
+		if p := plugin(parts[1]); p != "" {
+			return "plugins." + p + "." + parts[2]
+		}
+	}
+	return inherited(path)
+}
+
+// inherited is where the key of a sink or a plugin at path is looked up last.
+func inherited(path string) string { return "defaults." + strings.SplitN(path, ".", 3)[2] }
 
 // fill sets v, the Go value of section f at path.
 func (l *loader) fill(v reflect.Value, f *field, path string) {

@@ -97,12 +97,57 @@ func TestWithoutFileAllIsDefault(t *testing.T) {
 		{"drift", d.DriftInterval, 10 * time.Minute},
 		{"retry", d.Retry, Retry{Base: 2 * time.Second, Max: 5 * time.Minute, MaxAttempts: 5, Stall: 5 * time.Minute}},
 		{"breaker", d.Breaker, Breaker{After: 5, ProbeBase: 2 * time.Second, ProbeMax: time.Minute}},
-		{"plugins", c.Plugins, map[string]Plugin{"http": {Bundled: "http"}}},
+		{"plugins", c.Plugins, map[string]Plugin{"http": {Bundled: "http", Limits: d.Limits}}},
+		{"limits", d.Limits, SinkLimits{
+			EntryCPU: 2 * time.Second, CPUShare: 0.25, MemoryMaxBytes: 256 << 20, InstancesMax: 16, IdleTimeout: time.Minute,
+			StartTimeout: 30 * time.Second, InFlightMaxBytes: 64 << 20, CallIOsMax: 16, IOsMax: 10000, LogLines: 50, LogBytes: 64 << 10}},
 	} {
 		if !reflect.DeepEqual(row.got, row.want) {
 			t.Errorf("%s = %v, want %v", row.what, row.got, row.want)
 		}
 	}
+}
+
+func TestALimitIsTheSinksElseThePluginsElseTheDefaults(t *testing.T) {
+	c := mustLoad(t, Options{File: write(t, `
+defaults: {limits: {log_lines: 1, ios_max: 1, call_ios_max: 1}, timeout: 1s}
+plugins:
+  own: {path: a.wasm, limits: {log_lines: 2, ios_max: 2}}
+sinks:
+  a: {plugin: own, limits: {log_lines: 3}}
+  b: {plugin: http}
+`)})
+	for _, row := range []struct {
+		what            string
+		got             SinkLimits
+		lines, ios, one int
+	}{
+		{"plugin own", c.Plugins["own"].Limits, 2, 2, 1},
+		{"sink a", c.Sinks["a"].Limits, 3, 2, 1},
+		{"sink b", c.Sinks["b"].Limits, 1, 1, 1},
+	} {
+		if g := row.got; g.LogLines != row.lines || g.IOsMax != row.ios || g.CallIOsMax != row.one || g.EntryCPU != 2*time.Second {
+			t.Errorf("%s: %+v", row.what, g)
+		}
+	}
+	shown, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sinks, _ := strings.Cut(string(shown), "\nsinks:\n")
+	for _, want := range []string{"log_lines: 3 # line 6\n", "ios_max: 2 # plugins, line 4\n", "call_ios_max: 1 # defaults, line 2\n"} {
+		if !strings.Contains(sinks, want) {
+			t.Errorf("no %q in\n%s", want, sinks)
+		}
+	}
+}
+
+func TestAnInstanceHasRoomInTheMemoryOfAll(t *testing.T) {
+	_, err := Load(Options{File: write(t, "defaults:\n  limits: {memory_max_bytes: 2MiB, memory_total_max_bytes: 1MiB}\n")})
+	if err == nil || !strings.Contains(err.Error(), "defaults.limits.memory_max_bytes") {
+		t.Error(err)
+	}
+	mustLoad(t, Options{File: write(t, "defaults:\n  limits: {memory_max_bytes: 4GiB}\n")})
 }
 
 func TestFileIsFoundInTheUsualPlaces(t *testing.T) {

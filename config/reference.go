@@ -40,7 +40,7 @@ func Reference() []Entry {
 		if f.kind.leaf() {
 			e.Env = envName(path)
 		}
-		if f.inherits && f.kind.leaf() && strings.HasPrefix(path, "sinks.") {
+		if f.inherits && f.kind.leaf() {
 			e.Default, e.Inherits = "", inherited(path)
 		}
 		out = append(out, e)
@@ -75,7 +75,8 @@ func Markdown() string {
 			b.WriteString(e.row())
 		}
 	}
-	b.WriteString("\nA sink also takes every key of `defaults`.\n")
+	b.WriteString("\nA sink also takes every key of `defaults`, and a plugin those of `defaults.limits`: what a sink does not set\n" +
+		"it takes from `plugins.<name>.limits` of its plugin, if it is a limit, and else from `defaults`.\n")
 	b.WriteString("\n## Variables that set no key\n\n| variable | |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(reservedEnv)) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, reservedEnv[name])
@@ -83,7 +84,7 @@ func Markdown() string {
 	return b.String()
 }
 
-// inheritedSection reports whether e is a section whose keys sinks inherit.
+// inheritedSection reports whether e is a section whose keys are inherited.
 func inheritedSection(e Entry) bool {
 	return e.Type == "section" && strings.HasPrefix(e.Key, "sinks.")
 }

@@ -74,7 +74,7 @@ func TestTableOfKeysIsSound(t *testing.T) {
 }
 
 func TestNothingButKeysStandsInTags(t *testing.T) {
-	known := []string{"key", "default", "dynamic", "min", "max", "zero", "oneof", "unit", "type", "flag", "required", "doc"}
+	known := []string{"key", "default", "dynamic", "min", "max", "zero", "oneof", "unit", "type", "flag", "inherits", "required", "doc"}
 	name := regexp.MustCompile(`(\w+):"`)
 	var visit func(rt reflect.Type)
 	visit = func(rt reflect.Type) {

@@ -48,7 +48,7 @@ type field struct {
 	elem     reflect.Type // of a table: what a name maps to; of an optional section: its struct
 	children []*field     // in the order of the Go fields
 	required bool
-	inherits bool // an unset one takes the value of the same key below defaults
+	inherits bool // an unset one takes the value of the same key elsewhere; see inherited
 	oneof    []string
 
 	def, dynamic, min, max, zero, unit, flag, doc string
@@ -79,6 +79,7 @@ func fieldsOf(t reflect.Type, prefix string, index []int, inherits bool) []*fiel
 
 func fieldOf(sf reflect.StructField, path string, index []int, inherits bool) *field {
 	tag := sf.Tag
+	inherits = inherits || tag.Get("inherits") != ""
 	f := &field{
 		key: tag.Get("key"), pattern: path, index: index, kind: kindOf(sf), inherits: inherits,
 		required: tag.Get("required") != "",

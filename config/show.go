@@ -160,11 +160,12 @@ func plain(n *yaml.Node) {
 // comment says where the value at path comes from; "" for a default.
 func (c *Config) comment(path string, f *field) string {
 	o, ok := c.origins[path]
-	if !ok && f.inherits {
-		o, ok = c.origins[inherited(path)]
-		if ok && o.source == "" {
-			return fmt.Sprintf("defaults, line %d", o.line)
-		}
+	from := ""
+	for p := path; !ok && f.inherits && !strings.HasPrefix(p, "defaults."); {
+		p = inheritedFrom(p, c.plugin)
+		o, ok = c.origins[p]
+		from, _, _ = strings.Cut(p, ".")
+		from += ", "
 	}
 	switch {
 	case !ok:
@@ -172,5 +173,14 @@ func (c *Config) comment(path string, f *field) string {
 	case o.source != "":
 		return o.source
 	}
-	return fmt.Sprintf("line %d", o.line)
+	return fmt.Sprintf("%sline %d", from, o.line)
+}
+
+// plugin is the plugin of a sink; "" for one that is not declared.
+func (c *Config) plugin(sink string) string {
+	name := c.Sinks[sink].Plugin
+	if _, ok := c.Plugins[name]; !ok {
+		return ""
+	}
+	return name
 }

@@ -42,7 +42,11 @@ func openCacheDir(dir string) error {
 // cacheAge is how long an entry is kept that no run has used.
 const cacheAge = 30 * 24 * time.Hour
 
-// pruneCache removes entries that were last used before then.
+// workPrefix starts the names of folders that a module is being compiled into.
+const workPrefix = ".compile-"
+
+// pruneCache removes entries that were last used before then, and what a crash
+// while compiling left.
 func pruneCache(dir string, then time.Time) error {
 	sealed, err := filepath.Glob(filepath.Join(dir, "*", sumFile))
 	for _, path := range sealed {
@@ -50,20 +54,26 @@ func pruneCache(dir string, then time.Time) error {
 			err = errors.Join(err, removeEntry(filepath.Dir(path)))
 		}
 	}
-	return err
+	work, werr := filepath.Glob(filepath.Join(dir, workPrefix+"*"))
+	for _, path := range work {
+		if st, serr := os.Stat(path); serr == nil && st.ModTime().Before(then) {
+			err = errors.Join(err, removeEntry(path))
+		}
+	}
+	return errors.Join(err, werr)
 }
 
 // verifyEntry removes the cache entry in dir unless it is whole; of a whole one
 // it notes the use.
-func verifyEntry(dir string, now time.Time) error {
+func verifyEntry(dir string, now time.Time) (whole bool, err error) {
 	sealed := filepath.Join(dir, sumFile)
 	if want, err := os.ReadFile(sealed); err == nil {
 		if got, err := sums(dir); err == nil && got == string(want) {
 			_ = os.Chtimes(sealed, now, now) // else it is pruned early, and made again
-			return nil
+			return true, nil
 		}
 	}
-	return removeEntry(dir)
+	return false, removeEntry(dir)
 }
 
 func removeEntry(dir string) error {

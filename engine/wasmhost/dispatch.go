@@ -227,7 +227,10 @@ func (s *Sink) remove(in *instance) bool {
 func (s *Sink) shut() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.shutting)
+	}
 	for _, l := range []*callList{&s.isolated, &s.waiting} {
 		for c := l.head; c != nil; c = l.head {
 			l.remove(c)

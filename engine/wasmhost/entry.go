@@ -41,7 +41,7 @@ func (in *instance) begin(c *call) {
 	c.deadline = in.now.Add(c.timeout)
 	in.calls[c.id] = c
 	in.live.pushBack(c)
-	in.buffer = in.encode(in.buffer[:0], c)
+	in.buffer = append(in.encode(in.buffer[:0], c), in.sink.unknown...)
 	in.stack[0], in.stack[1] = uint64(c.op), uint64(c.id)
 	in.enter(in.fns.start, c, in.buffer)
 }
@@ -60,7 +60,7 @@ func (in *instance) encode(b []byte, c *call) []byte {
 func (in *instance) resume(io *hostIO) {
 	in.buffer = in.buffer[:0]
 	if io.kind == abi.IOHTTP {
-		in.buffer = abi.AppendHTTPResponse(in.buffer, io.response, io.failure)
+		in.buffer = append(abi.AppendHTTPResponse(in.buffer, io.response, io.failure), in.sink.unknown...)
 	}
 	in.stack[0] = uint64(io.id)
 	in.enter(in.fns.resume, io.call, in.buffer)
@@ -90,10 +90,14 @@ func (in *instance) enter(f api.Function, c *call, input []byte) {
 		c.entry = in.entry
 	}
 	in.input = input
-	err := f.CallWithStack(in.ctx, in.stack[:])
+	err := in.enterGuest(f, c)
 	in.input = nil
 	if cap(in.buffer) > maxKeptBuffer {
 		in.buffer = nil
+	}
+	if errors.Is(err, errSinkClosed) {
+		in.stop()
+		return
 	}
 	if err != nil {
 		kind, cause := kindOf(err)

@@ -61,10 +61,15 @@ const (
 	FaultStuck     FaultKind = "stuck"     // holds calls, waits for nothing
 	FaultStart     FaultKind = "start"     // an instance did not start: _initialize or configure
 	FaultDeadline  FaultKind = "deadline"  // one call ran out of time with no host I/O pending
+	FaultBudget    FaultKind = "budget"    // an entry took more CPU time than it may
+	FaultDepth     FaultKind = "depth"     // calls nested too deep
 )
 
+// kindClosed is no fault: the entry was ended because the sink closes.
+const kindClosed FaultKind = "closed"
+
 // faultKinds lists every kind; a kind's place in it is its place in counters.
-var faultKinds = [...]FaultKind{FaultTrap, FaultExit, FaultContract, FaultMalformed, FaultStuck, FaultStart, FaultDeadline}
+var faultKinds = [...]FaultKind{FaultTrap, FaultExit, FaultContract, FaultMalformed, FaultStuck, FaultStart, FaultDeadline, FaultBudget, FaultDepth}
 
 // Fault is the error of a plugin that broke the contract or trapped. Its text
 // is also the Message of the sink.Result that a call ends with.

@@ -3,19 +3,16 @@ package wasmhost
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
 )
@@ -30,15 +27,29 @@ type Options struct {
 	// MemoryBytes is the most that an instance's memory may grow to, for every
 	// sink. Defaults to 256 MiB.
 	MemoryBytes int64
+	// TotalMemoryBytes is the most that the memories of all instances of all sinks
+	// may take together. Defaults to 4 GiB.
+	TotalMemoryBytes int64
+	// Compiler says how modules are compiled that Load is given, and LoadTrusted
+	// is not.
+	Compiler Compiler
 	// Logger gets the host's and the guests' lines. Defaults to none.
 	Logger *slog.Logger
 }
 
 // Host compiles plugins. It is safe for concurrent use.
 type Host struct {
-	cacheDir string // "": no disk cache
-	memory   int64
-	log      *slog.Logger
+	cacheDir   string // "": no disk cache
+	memory     int64
+	log        *slog.Logger
+	compiler   Compiler
+	compiling  sync.Mutex // one process at a time, so that its limits hold for all together
+	compiles   compileCounts
+	memories   memoryBudget // of all instances
+	processors *processors
+
+	mu    sync.Mutex
+	sinks map[*Sink]struct{} // that have not been closed
 }
 
 // New returns a Host.
@@ -48,7 +59,14 @@ type Host struct {
 // An *Error that wraps ErrCacheDir where the cache's folder can't be made or
 // trusted.
 func New(_ context.Context, o Options) (*Host, error) {
-	h := &Host{cacheDir: o.CacheDir, memory: o.MemoryBytes, log: o.Logger}
+	h := &Host{
+		cacheDir: o.CacheDir, memory: o.MemoryBytes, log: o.Logger,
+		compiler: o.Compiler, sinks: make(map[*Sink]struct{}), processors: newProcessors(),
+	}
+	h.compiler.setDefaults()
+	if h.memories.limit = o.TotalMemoryBytes; h.memories.limit == 0 {
+		h.memories.limit = 4 << 30
+	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -57,6 +75,12 @@ func New(_ context.Context, o Options) (*Host, error) {
 	}
 	if h.memory < pageBytes || h.memory > 4<<30 {
 		return nil, &Error{Op: "new", Err: fmt.Errorf("%w: MemoryBytes is %d", ErrConfig, h.memory), Hint: "use 64 KiB to 4 GiB"}
+	}
+	if h.memories.limit < h.memory {
+		return nil, &Error{Op: "new", Err: fmt.Errorf("%w: TotalMemoryBytes is %d, less than MemoryBytes, %d", ErrConfig, h.memories.limit, h.memory)}
+	}
+	if err := h.compiler.validate(); err != nil {
+		return nil, &Error{Op: "new", Err: fmt.Errorf("%w: %w", ErrConfig, err)}
 	}
 	if h.cacheDir == "" {
 		base, err := os.UserCacheDir()
@@ -108,15 +132,31 @@ func (p *Plugin) Close(ctx context.Context) error {
 	return err
 }
 
+// startBytes is the memory that an instance starts with.
+func (p *Plugin) startBytes() int64 {
+	return int64(p.compiled.ExportedMemories()[exportMemory].Min()) * pageBytes
+}
+
 // Load checks and compiles a plugin, or takes it from the compile cache, and
 // asks it for its manifest. name is what errors, logs and metrics call it.
 //
 // # Errors
 //
 // An *Error that wraps ErrInvalid: no module of this ABI, or a wrong manifest;
-// ErrFault: it trapped while it was asked.
+// ErrCompile too: it can't be compiled within the Compiler's limits; ErrFault:
+// it trapped while it was asked.
 func (h *Host) Load(ctx context.Context, wasm []byte, name string) (*Plugin, error) {
-	p, err := h.load(ctx, wasm, name)
+	return h.loadOrExplain(ctx, wasm, name, false)
+}
+
+// LoadTrusted is Load for a module from a source that the operator trusts: it is
+// compiled in this process. When it runs it is limited as any other.
+func (h *Host) LoadTrusted(ctx context.Context, wasm []byte, name string) (*Plugin, error) {
+	return h.loadOrExplain(ctx, wasm, name, true)
+}
+
+func (h *Host) loadOrExplain(ctx context.Context, wasm []byte, name string, trusted bool) (*Plugin, error) {
+	p, err := h.load(ctx, wasm, name, trusted)
 	if err == nil {
 		return p, nil
 	}
@@ -127,23 +167,29 @@ func (h *Host) Load(ctx context.Context, wasm []byte, name string) (*Plugin, err
 	if !errors.As(err, &f) && !errors.Is(err, context.Cause(ctx)) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return nil, &Error{Op: "load", Plugin: name, Err: err, Hint: "check that the file is a Pawl plugin built for ABI version 1"}
+	hint := "check that the file is a Pawl plugin built for ABI version 1"
+	if errors.Is(err, ErrCompile) {
+		hint = "use another build of the plugin; raise the limit, or mark the plugin as trusted, only if you know where it comes from"
+	}
+	return nil, &Error{Op: "load", Plugin: name, Err: err, Hint: hint}
 }
 
-func (h *Host) load(ctx context.Context, wasm []byte, name string) (*Plugin, error) {
+func (h *Host) load(ctx context.Context, wasm []byte, name string, trusted bool) (*Plugin, error) {
 	if err := checkBinary(wasm); err != nil {
 		return nil, err
 	}
 	p := &Plugin{name: name, digest: sha256.Sum256(wasm), size: len(wasm), host: h}
-	// Metering belongs here: the module is rewritten, and it is the rewritten
-	// bytes that are compiled and cached; digest stays that of the file.
-	if err := p.compile(ctx, wasm); err != nil {
+	metered, err := rewrite(wasm)
+	if err != nil {
+		return p, err
+	}
+	if err := p.compile(ctx, metered, trusted); err != nil {
 		return p, err
 	}
 	if err := checkExports(p.compiled); err != nil {
 		return p, err
 	}
-	if n := int64(p.compiled.ExportedMemories()[exportMemory].Min()) * pageBytes; n > h.memory {
+	if n := p.startBytes(); n > h.memory {
 		return p, fmt.Errorf("it asks for %d bytes of memory to start with, more than the %d allowed", n, h.memory)
 	}
 	if err := linkHost(ctx, p.runtime); err != nil {
@@ -155,51 +201,6 @@ func (h *Host) load(ctx context.Context, wasm []byte, name string) (*Plugin, err
 	}
 	p.manifest = *m
 	return p, checkManifest(m)
-}
-
-// compile compiles with the disk cache, and where that fails without it: so a
-// damaged or full cache costs time, and only what is wrong with the module
-// itself is an error.
-func (p *Plugin) compile(ctx context.Context, wasm []byte) error {
-	ctx = experimental.WithCompilationWorkers(ctx, min(runtime.GOMAXPROCS(0), 4))
-	if dir := p.host.cacheDir; dir != "" {
-		err := p.compileCached(ctx, wasm, filepath.Join(dir, hex.EncodeToString(p.digest[:])))
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		p.host.log.Warn("the compile cache was of no use", "plugin", p.name, "dir", dir, "cause", firstLine(err))
-	}
-	p.runtime = wazero.NewRuntimeWithConfig(ctx, p.runtimeConfig())
-	var err error
-	p.compiled, err = p.runtime.CompileModule(ctx, wasm)
-	return err
-}
-
-func (p *Plugin) compileCached(ctx context.Context, wasm []byte, dir string) (err error) {
-	if err := verifyEntry(dir, time.Now()); err != nil {
-		return err
-	}
-	cache, err := wazero.NewCompilationCacheWithDir(dir)
-	if err != nil {
-		return err
-	}
-	rt := wazero.NewRuntimeWithConfig(ctx, p.runtimeConfig().WithCompilationCache(cache))
-	compiled, err := rt.CompileModule(ctx, wasm)
-	if err != nil {
-		return errors.Join(err, rt.Close(ctx), cache.Close(ctx), removeEntry(dir))
-	}
-	p.runtime, p.cache, p.compiled = rt, cache, compiled
-	if err := sealEntry(dir); err != nil {
-		p.host.log.Warn("the compiled plugin could not be cached", "plugin", p.name, "dir", dir, "cause", err)
-	}
-	return nil
-}
-
-func (p *Plugin) runtimeConfig() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfig().
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(uint32(p.host.memory / pageBytes)).
-		WithDebugInfoEnabled(false)
 }
 
 // describe runs the op of that name in an instance of its own.

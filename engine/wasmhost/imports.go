@@ -37,6 +37,12 @@ var pawlFuncs = []hostFunc{
 	{"log", types(i64, i32, i32, i32), types(), importLog},
 }
 
+// meterFuncs is what package meter makes modules import; they can't themselves.
+var meterFuncs = []hostFunc{
+	{meterRefill, types(), types(i64), refill},
+	{meterTooDeep, types(), types(), tooDeep},
+}
+
 func types(ts ...api.ValueType) []api.ValueType { return ts }
 
 // linkHost offers the host's modules to the plugin of rt.
@@ -44,7 +50,7 @@ func linkHost(ctx context.Context, rt wazero.Runtime) error {
 	for _, m := range []struct {
 		name string
 		fs   []hostFunc
-	}{{hostModule, pawlFuncs}, {wasiModule, wasiFuncs}} {
+	}{{hostModule, pawlFuncs}, {wasiModule, wasiFuncs}, {meterModule, meterFuncs}} {
 		b := rt.NewHostModuleBuilder(m.name)
 		for _, f := range m.fs {
 			call := f.call
@@ -85,19 +91,21 @@ func (in *instance) liveCall(id uint64) *call {
 func inputLen(in *instance, stack []uint64) { stack[0] = uint64(len(in.input)) }
 
 func inputRead(in *instance, stack []uint64) {
-	copy(in.view(stack[0], uint64(len(in.input))), in.input)
+	in.chargeBytes(copy(in.view(stack[0], uint64(len(in.input))), in.input))
 }
 
 func importResult(in *instance, stack []uint64) {
 	c, ptr, n := in.liveCall(stack[0]), stack[1], uint64(uint32(stack[2]))
 	b := in.view(ptr, n)
+	in.charge(unitsPerCall)
 	stack[0] = 0
 	switch {
 	case c == nil:
 		stack[0] = api.EncodeI32(codeEnded)
 	case int64(n) > in.sink.limits.MessageBytes:
-		violate(FaultMalformed, "an answer of %d bytes, more than the %d allowed", n, in.sink.limits.MessageBytes)
+		violate(FaultMalformed, "an answer of %d bytes, more than the limit message_max_bytes of %d", n, in.sink.limits.MessageBytes)
 	default:
+		in.chargeBytes(len(b))
 		in.result(c, b)
 	}
 }
@@ -112,6 +120,7 @@ func ioStart(in *instance, stack []uint64) {
 }
 
 func ioCancel(in *instance, stack []uint64) {
+	in.charge(unitsPerCall)
 	id := int64(stack[0])
 	if id <= 0 || id > in.lastIO {
 		violate(FaultContract, "the unknown I/O id %d", id)
@@ -145,5 +154,6 @@ func importLog(in *instance, stack []uint64) {
 		level = [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn}[n]
 	}
 	n := min(uint64(uint32(stack[3])), maxLine)
+	in.chargeBytes(int(n))
 	in.sink.guestLog.line(level, key, in.view(stack[2], n))
 }

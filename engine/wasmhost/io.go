@@ -39,8 +39,17 @@ func (in *instance) startIO(c *call, kind abi.IOKind, request []byte) int64 {
 	in.lastIO++
 	io := &hostIO{id: in.lastIO, kind: kind, call: c}
 	if kind == abi.IOSleep {
-		timer := time.AfterFunc(in.decodeSleep(request), func() { in.post(event{kind: evIO, io: io}) })
-		io.stop = timer.Stop
+		timer := time.AfterFunc(in.decodeSleep(request), func() {
+			in.sink.ios.Add(-1)
+			in.post(event{kind: evIO, io: io})
+		})
+		io.stop = func() bool {
+			stopped := timer.Stop()
+			if stopped {
+				in.sink.ios.Add(-1)
+			}
+			return stopped
+		}
 	} else {
 		q := in.decodeHTTP(request)
 		ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
@@ -49,9 +58,11 @@ func (in *instance) startIO(c *call, kind abi.IOKind, request []byte) int64 {
 			defer cancel()
 			io.response, io.failure = in.exchange(ctx, q)
 			in.sink.responseBytes.Add(io.bytes())
+			in.sink.ios.Add(-1)
 			in.post(event{kind: evIO, io: io})
 		}()
 	}
+	in.sink.ios.Add(1)
 	in.ios[io.id] = io
 	c.ios = append(c.ios, io)
 	return io.id
@@ -62,10 +73,16 @@ func (in *instance) admitIO(c *call, kind abi.IOKind, size int) int64 {
 	case kind != abi.IOHTTP && kind != abi.IOSleep, c.op == abi.OpDescribe:
 		return codeDenied
 	case int64(size) > in.sink.limits.MessageBytes:
+		in.sink.held(LimitMessage, c.key())
 		return codeTooLarge
 	case len(c.ios) >= in.sink.limits.CallIOs:
+		in.sink.held(LimitCallIOs, c.key())
+		return codeTooMany
+	case in.sink.ios.Load() >= int64(in.sink.limits.SinkIOs):
+		in.sink.held(LimitSinkIOs, c.key())
 		return codeTooMany
 	}
+	in.charge(unitsPerIO + int64(size)*unitsPerByte)
 	return 0
 }
 
@@ -78,13 +95,15 @@ func (in *instance) callIO(c *call, kind abi.IOKind, request []byte) int64 {
 	in.blocks()
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
+	in.sink.ios.Add(1)
+	defer in.sink.ios.Add(-1)
 	in.buffer = in.buffer[:0]
 	if kind == abi.IOSleep {
 		sleep(ctx, in.decodeSleep(request))
 	} else {
 		response, failure := in.exchange(ctx, in.decodeHTTP(request))
 		c.maybeSent = c.maybeSent || failure == nil || failure.MaybeSent
-		in.buffer = abi.AppendHTTPResponse(in.buffer, response, failure)
+		in.buffer = append(abi.AppendHTTPResponse(in.buffer, response, failure), in.sink.unknown...)
 	}
 	in.now = time.Now()
 	in.input = in.buffer

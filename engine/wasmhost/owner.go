@@ -43,6 +43,8 @@ type instance struct {
 	batch []event // being handled, from next on
 	next  int
 
+	meter    meter
+	entered  *call    // that the current entry is for, if any
 	live     callList // entered and not ended, in the order of entry, and so of deadlines
 	calls    map[int64]*call
 	ios      map[int64]*hostIO // the guest will be resumed for
@@ -89,8 +91,9 @@ func newInstance(s *Sink, alone bool, first *call) *instance {
 		sink: s, alone: alone, first: first, born: time.Now(),
 		gone: make(chan struct{}), wake: make(chan struct{}, 1),
 		calls: make(map[int64]*call), ios: make(map[int64]*hostIO),
-		timer: time.NewTimer(time.Hour),
+		timer: time.NewTimer(time.Hour), meter: newMeter(),
 	}
+	in.memory.sink = s
 	in.memory.limit = uint64(s.limits.MemoryBytes) / pageBytes * pageBytes
 	in.ctx = &guestContext{context.Background(), in}
 	return in
@@ -111,14 +114,10 @@ func (in *instance) post(e event) {
 func (in *instance) run() {
 	defer close(in.gone)
 	in.now = time.Now()
-	if err := in.instantiate(); err != nil {
-		kind, cause := kindOf(err)
-		if kind == FaultTrap {
-			kind = FaultStart
-		}
-		in.fault(in.first, kind, cause)
-	} else {
+	if err := in.instantiate(); err == nil {
 		in.begin(in.first)
+	} else {
+		in.failInstantiate(err)
 	}
 	for !in.turn() {
 	}
@@ -126,11 +125,34 @@ func (in *instance) run() {
 	if in.mod != nil {
 		_ = in.mod.Close(context.Background())
 	}
+	in.memory.Free() // also of a module that could not be instantiated
+}
+
+// failInstantiate ends an instance that did not come to its first call.
+func (in *instance) failInstantiate(err error) {
+	if errors.Is(err, errSinkClosed) || errors.Is(err, errNoMemory) {
+		in.dead = true
+		in.sink.drain(in)
+		first, held := in.first, in.surrender()
+		in.end(first, unsent(err))
+		for _, c := range held {
+			in.end(c, unsent(err))
+		}
+		return
+	}
+	kind, cause := kindOf(err)
+	if kind == FaultTrap {
+		kind = FaultStart
+	}
+	in.fault(in.first, kind, cause)
 }
 
 // instantiate links the module, runs _initialize and checks its ABI's version.
 func (in *instance) instantiate() (err error) {
 	p := in.sink.plugin
+	if err := in.memory.begin(p.startBytes()); err != nil {
+		return err
+	}
 	ctx := experimental.WithMemoryAllocator(in.ctx, &in.memory)
 	if in.mod, err = p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions()); err != nil {
 		return err
@@ -139,11 +161,11 @@ func (in *instance) instantiate() (err error) {
 	in.fns.start, in.fns.resume = in.mod.ExportedFunction(exportStart), in.mod.ExportedFunction(exportResume)
 	in.fns.poll, in.fns.cancel = in.mod.ExportedFunction(exportPoll), in.mod.ExportedFunction(exportCancel)
 	if f := in.mod.ExportedFunction(exportInit); f != nil {
-		if err := f.CallWithStack(in.ctx, in.stack[:]); err != nil {
+		if err := in.enterGuest(f, nil); err != nil {
 			return fmt.Errorf("%s: %w", exportInit, err)
 		}
 	}
-	if err := in.mod.ExportedFunction(exportABI).CallWithStack(in.ctx, in.stack[:]); err != nil {
+	if err := in.enterGuest(in.mod.ExportedFunction(exportABI), nil); err != nil {
 		return fmt.Errorf("%s: %w", exportABI, err)
 	}
 	if v := uint32(in.stack[0]); v != abi.Version {

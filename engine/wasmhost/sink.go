@@ -35,14 +35,20 @@ type SinkConfig struct {
 	// Replaces is the sink that this one is to take the place of, or nil. Keys that
 	// either suspects of a fault run alone in both.
 	Replaces *Sink
+	// Unknown is appended to every message that the guest gets: fields that no
+	// message of this version has, as a later host may send them. It is for the
+	// conformance kit; else nil.
+	Unknown []byte
 }
 
 // Sink is a configured plugin. It is a sink.Batcher; ApplyBatch works where
 // Manifest().BatchMax is above 1.
 type Sink struct {
+	host      *Host
 	plugin    *Plugin
 	name      string
 	configure []byte // the encoded input of configure
+	unknown   []byte // see SinkConfig
 	upstreams map[string]Upstream
 	limits    Limits
 	manifest  sink.Manifest
@@ -52,6 +58,14 @@ type Sink struct {
 	suspects  *suspects
 
 	faults        [len(faultKinds)]atomic.Int64
+	limited       [len(limitsTold)]limitCount
+	cpu           atomic.Int64  // nanoseconds of CPU time that guests used
+	throttled     atomic.Int64  // nanoseconds that entries were held back for the sink's share of CPU
+	active        atomic.Int64  // when a guest was last entered, Unix nanoseconds
+	ios           atomic.Int64  // host I/Os under way
+	memory        memoryBudget  // of all instances
+	account       account       // the sink's part in the host's processors
+	shutting      chan struct{} // closed when the sink closes
 	restarts      atomic.Int64
 	recycled      atomic.Int64
 	responseBytes atomic.Int64 // responses that wait for their call to be resumed
@@ -106,22 +120,28 @@ func openHint(err error) string {
 }
 
 func (p *Plugin) checkMemory(l Limits) error {
-	if n := int64(p.compiled.ExportedMemories()[exportMemory].Min()) * pageBytes; n > l.MemoryBytes {
-		return fmt.Errorf("the plugin starts with %d bytes of memory, more than the limit MemoryBytes of %d", n, l.MemoryBytes)
+	if n := p.startBytes(); n > l.MemoryBytes {
+		return fmt.Errorf("the plugin starts with %d bytes of memory, more than the limit memory_max_bytes of %d", n, l.MemoryBytes)
 	}
 	return nil
 }
 
 func newSink(p *Plugin, c SinkConfig, l Limits) *Sink {
 	s := &Sink{
+		host:      p.host,
 		plugin:    p,
 		name:      c.Name,
+		unknown:   c.Unknown,
 		upstreams: make(map[string]Upstream, len(c.Upstreams)),
 		limits:    l,
 		log:       p.host.log.With("plugin", p.name, "sink", c.Name),
 		suspects:  newSuspects(),
+		shutting:  make(chan struct{}),
+		account:   newAccount(l.CPUShare, time.Now()),
 	}
-	s.guestLog = newGuestLog(s.log, l.LogLines)
+	s.memory.limit = l.SinkMemoryBytes
+	s.guestLog = newGuestLog(s.log, l.LogLines, l.LogBytes)
+	p.host.join(s)
 	if c.Replaces != nil {
 		s.suspects = c.Replaces.suspects
 	}
@@ -239,6 +259,7 @@ func (s *Sink) await(c *call) answer {
 // Close implements sink.Sink. Calls that are in flight against the contract
 // end as unreachable.
 func (s *Sink) Close(ctx context.Context) error {
+	defer s.host.leave(s)
 	for _, in := range s.shut() {
 		select {
 		case <-in.gone:
@@ -259,14 +280,22 @@ type Stats struct {
 	Restarts    int64 // calls that a fault of another one's made run again
 	Recycled    int64 // instances replaced because their memory grew
 	LinesLost   int64 // log lines over the rate
+	IOs         int64 // host I/Os under way
 	Faults      map[FaultKind]int64
+	Limited     map[Limit]int64 // times that a limit held a guest back without a fault
+	CPU         time.Duration   // CPU time that guests used
+	Throttled   time.Duration   // that entries were held back for the sink's share of CPU
 }
 
 // Stats returns the sink's counters and gauges.
 func (s *Sink) Stats() Stats {
 	st := Stats{
 		Restarts: s.restarts.Load(), Recycled: s.recycled.Load(), LinesLost: s.guestLog.lost.Load(),
-		Faults: make(map[FaultKind]int64, len(faultKinds)),
+		IOs: s.ios.Load(), CPU: time.Duration(s.cpu.Load()), Throttled: time.Duration(s.throttled.Load()),
+		Faults: make(map[FaultKind]int64, len(faultKinds)), Limited: make(map[Limit]int64, len(limitsTold)),
+	}
+	for i, l := range limitsTold {
+		st.Limited[l] = s.limited[i].n.Load()
 	}
 	for i, k := range faultKinds {
 		st.Faults[k] = s.faults[i].Load()

@@ -2,7 +2,6 @@ package wasmhost
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
@@ -27,6 +26,7 @@ const (
 	maxVectors       = 64       // of fd_write; the guest writes the rest itself
 	maxSubscriptions = 64       // of poll_oneoff
 	maxPollSleep     = 100 * time.Millisecond
+	unitsPerEntropy  = 4 // a byte, in fuel
 )
 
 var wasiFuncs = []hostFunc{
@@ -108,6 +108,7 @@ func clockRes(in *instance, stack []uint64) {
 
 // clockTime offers the real (0) and the monotonic (1) clock, in nanoseconds.
 func clockTime(in *instance, stack []uint64) {
+	in.charge(unitsPerCall)
 	now, ok := in.clock(uint32(stack[0]))
 	if !ok {
 		stack[0] = wasiInval
@@ -134,6 +135,7 @@ func randomGet(in *instance, stack []uint64) {
 		stack[0] = wasiInval
 		return
 	}
+	in.charge(unitsPerCall + unitsPerEntropy*int64(len(b)))
 	rand.Read(b) // never fails
 	stack[0] = wasiOK
 }
@@ -157,6 +159,7 @@ func fdWrite(in *instance, stack []uint64) {
 		text = append(text, in.view(uint64(ptr), uint64(n))...)
 		total += int(n)
 	}
+	in.chargeBytes(len(text))
 	in.stderr(text)
 	in.put32(stack[3], uint32(len(text)))
 	stack[0] = wasiOK
@@ -223,8 +226,11 @@ func pollOneoff(in *instance, stack []uint64) {
 		}
 		wait = min(wait, in.clockWait(sub))
 	}
+	in.charge(unitsPerCall + unitsPerByte*80*int64(n))
 	if wait > 0 {
-		sleep(context.Background(), wait)
+		began := time.Now()
+		in.sleep(wait)
+		in.slept(time.Since(began))
 	}
 	for i := range n {
 		sub, ev := subs[i*48:][:48], events[i*32:][:32]

@@ -34,6 +34,10 @@ type Options struct {
 	// AcceptLoss opens a store that lost data which it had acknowledged; what is
 	// left goes on as a restored store does (R67, R68).
 	AcceptLoss bool
+	// CompileCommand runs wasmhost.CompileApart in a process of its own, which
+	// compiles the plugins that are not trusted. Defaults to none: they are compiled
+	// in this process.
+	CompileCommand []string
 	// Ready is called once, when the daemon answers. Defaults to nothing.
 	Ready func(Ready)
 	// LookupEnv finds the secrets that the configuration takes from the

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -90,21 +91,47 @@ func orOff(d time.Duration) time.Duration {
 	return d
 }
 
-// sinkLimits bound what a sink's plugin may use. One message from it is a
-// request to an upstream at most, which the upstream limits.
+// hostOptions are what plugins are compiled and run with.
+func hostOptions(c *config.Config, o Options) wasmhost.Options {
+	return wasmhost.Options{
+		CacheDir: c.Wasm.CacheDir, MemoryBytes: largestMemory(c), TotalMemoryBytes: max(int64(c.Limits.PluginMemory), largestMemory(c)),
+		Compiler: wasmhost.Compiler{
+			Command: o.CompileCommand, MemoryBytes: int64(c.Wasm.CompileMemory), CPU: c.Wasm.CompileCPU, Timeout: c.Wasm.CompileTimeout,
+		},
+		Logger: o.Logger,
+	}
+}
+
+// sinkLimits bound what a sink's plugin may use.
 func sinkLimits(c *config.Config, s config.Sink) wasmhost.Limits {
+	l := s.Limits
+	return wasmhost.Limits{
+		CallTimeout:     s.Timeout,
+		StartTimeout:    l.StartTimeout,
+		EntryCPU:        l.EntryCPU,
+		CPUShare:        l.CPUShare,
+		MaxCalls:        s.MaxInFlight,
+		MaxInstances:    l.InstancesMax,
+		InFlightBytes:   int64(l.InFlightMaxBytes),
+		MemoryBytes:     int64(l.MemoryMaxBytes),
+		SinkMemoryBytes: int64(l.MemoryTotalMaxBytes),
+		IdleTimeout:     l.IdleTimeout,
+		CallIOs:         l.CallIOsMax,
+		SinkIOs:         l.IOsMax,
+		MessageBytes:    cmp.Or(int64(l.MessageMaxBytes), largestMessage(c, s)),
+		LogLines:        l.LogLines,
+		LogBytes:        int64(l.LogBytes),
+	}
+}
+
+// largestMessage is what a request to the sink's upstreams may take.
+func largestMessage(c *config.Config, s config.Sink) int64 {
 	const envelope = 1 << 20 // a message's other fields: headers, adapter state
 	message := int64(4 << 20)
 	for _, name := range s.Upstreams {
 		message = max(message, int64(c.Upstreams[name].RequestMaxBytes)+envelope)
 	}
-	return wasmhost.Limits{
-		CallTimeout:  s.Timeout,
-		MaxCalls:     s.MaxInFlight,
-		MaxInstances: s.InstancesMax,
-		MemoryBytes:  int64(s.MemoryMaxBytes),
-		MessageBytes: message,
-	}
+	return message
 }
 
 // largestMemory is what the host allows any instance: the largest of what sinks
@@ -112,7 +139,7 @@ func sinkLimits(c *config.Config, s config.Sink) wasmhost.Limits {
 func largestMemory(c *config.Config) int64 {
 	var n config.Bytes
 	for _, s := range c.Sinks {
-		n = max(n, s.MemoryMaxBytes)
+		n = max(n, s.Limits.MemoryMaxBytes)
 	}
 	return int64(n)
 }

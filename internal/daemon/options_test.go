@@ -36,7 +36,8 @@ func TestEverySettingOfASinkReachesTheEngine(t *testing.T) {
 		ConflictPolicy: record.ReportOnly, DeletionPolicy: record.Retain, MaxInFlight: 1, Rate: 2, Burst: 3, Timeout: 4,
 		DriftInterval: 5, ReportInterval: 6, Retry: config.Retry{Base: 7, Max: 8, MaxAttempts: 9, Stall: 10},
 		Breaker: config.Breaker{After: 11, ProbeBase: 12, ProbeMax: 13}, StartupCheck: false, StartupRate: 14, FightsPerHour: 15,
-		MemoryMaxBytes: 1 << 20, InstancesMax: 17,
+		Limits: config.SinkLimits{EntryCPU: 16, CPUShare: 0.5, MemoryMaxBytes: 1 << 20, MemoryTotalMaxBytes: 2 << 20, InstancesMax: 17, IdleTimeout: 18,
+			StartTimeout: 19, InFlightMaxBytes: 20, MessageMaxBytes: 21, CallIOsMax: 22, IOsMax: 23, LogLines: 24, LogBytes: 25},
 	}}
 	got := sinkOptions("web", s)
 	noZero(t, got, "Sink")
@@ -51,7 +52,9 @@ func TestEverySettingOfASinkReachesTheEngine(t *testing.T) {
 		t.Errorf("drift_interval 0 and startup_check true became %v and skip %v; want off and no skip", got.DriftInterval, got.SkipStartupCheck)
 	}
 	limits := sinkLimits(&config.Config{}, s)
-	if limits != (wasmhost.Limits{CallTimeout: 4, MaxCalls: 1, MaxInstances: 17, MemoryBytes: 1 << 20, MessageBytes: 4 << 20}) {
+	noZero(t, limits, "RecycleBytes")
+	if limits != (wasmhost.Limits{CallTimeout: 4, MaxCalls: 1, EntryCPU: 16, CPUShare: 0.5, MemoryBytes: 1 << 20, SinkMemoryBytes: 2 << 20, MaxInstances: 17,
+		IdleTimeout: 18, StartTimeout: 19, InFlightBytes: 20, MessageBytes: 21, CallIOs: 22, SinkIOs: 23, LogLines: 24, LogBytes: 25}) {
 		t.Errorf("limits: %+v", limits)
 	}
 }

@@ -50,7 +50,7 @@ func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
 		}
 		t.upstreams[name] = u
 	}
-	host, err := wasmhost.New(ctx, wasmhost.Options{CacheDir: c.Wasm.CacheDir, MemoryBytes: largestMemory(c), Logger: o.Logger})
+	host, err := wasmhost.New(ctx, hostOptions(c, o))
 	if err != nil {
 		return append(wrong, wrongHost(c, "wasm.cache_dir", err)).Sorted()
 	}
@@ -117,7 +117,11 @@ func (t *targets) plugin(ctx context.Context, host *wasmhost.Host, c *config.Con
 	if err != nil {
 		return nil, c.Wrong(key, err.Error(), "")
 	}
-	p, err := host.Load(ctx, wasm, name)
+	load := host.Load
+	if p := c.Plugins[name]; p.Trusted || p.Path == "" { // what is bundled came with this binary
+		load = host.LoadTrusted
+	}
+	p, err := load(ctx, wasm, name)
 	if err != nil {
 		return nil, wrongHost(c, key, err)
 	}
