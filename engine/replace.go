@@ -46,10 +46,9 @@ func (f *fitting) freeIfUnused() {
 
 // ReplaceSink puts s in the place of the sink called name while the engine runs,
 // and no call is lost or held up: deliveries that have begun end with the old
-// sink, those that begin from now on go to s, by what its Manifest says. It returns
-// when the old sink is no longer used and closed. The engine is in charge of s from
-// now on, also where an error is returned that wraps none of ErrUnknownSink and
-// ErrClosed.
+// sink, those that begin from now on go to s, by what its Manifest says. The engine
+// is in charge of s from now on. retired gets one value, when the old sink has no
+// delivery left and is closed: nil, or what went wrong with that.
 //
 // A sink whose Manifest says NotReady gets no delivery until it is replaced by one
 // that is ready; what is put for it meanwhile is stored and waits.
@@ -57,28 +56,17 @@ func (f *fitting) freeIfUnused() {
 // # Errors
 //
 // An *Error that wraps ErrUnknownSink or ErrClosed: nothing has changed, and s is
-// still the caller's. The error of ctx: s is in place, and the old sink is closed
-// when it is no longer used. Any other: s is in place, and the old sink could not be
-// closed, or not all of its resources be planned anew.
-func (e *Engine) ReplaceSink(ctx context.Context, name string, s sink.Sink) error {
-	key := record.Key{Sink: name}
-	t, err := e.target("replace sink", key)
+// still the caller's.
+func (e *Engine) ReplaceSink(name string, s sink.Sink) (retired <-chan error, err error) {
+	t, err := e.target("replace sink", record.Key{Sink: name})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done := make(chan error, 1)
 	if !e.swap(t, e.fit(t, s, t.fitting().rules.Epoch), done) {
-		return fail("replace sink", key, ErrClosed, "")
+		return nil, fail("replace sink", record.Key{Sink: name}, ErrClosed, "")
 	}
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err != nil {
-		return fail("replace sink", key, err, "")
-	}
-	return nil
+	return done, nil
 }
 
 // swap makes f take the deliveries of t that begin from now on, and retires what was
@@ -113,7 +101,13 @@ func (e *Engine) retire(t *target, old *fitting) error {
 	t.mu.Unlock()
 	e.wakeDispatcher()
 	<-old.free
-	return errors.Join(err, old.sink.Close(context.WithoutCancel(e.calls)))
+	if cerr := old.sink.Close(context.WithoutCancel(e.calls)); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("close the old sink: %w", cerr))
+	}
+	if err != nil {
+		return fail("replace sink", record.Key{Sink: t.opts.Name}, err, "")
+	}
+	return nil
 }
 
 // adopt plans those resources of t anew whose plan depends on what a manifest says:

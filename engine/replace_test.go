@@ -77,9 +77,8 @@ func TestDeliveriesEndWithTheSinkThatTheyBeganWith(t *testing.T) {
 		b.put("b", `1`)
 		b.after(time.Second)
 		v := next(b.target, func(m *sink.Manifest) { m.Version = "2" })
-		replaced := make(chan error, 1)
-		go func() { replaced <- b.ReplaceSink(b.t.Context(), "web", v) }()
-		b.settle()
+		retired, err := b.ReplaceSink("web", v)
+		b.must(err)
 		b.put("c", `1`)
 		b.after(time.Second)
 		if got := v.calls.Load(); got != 1 {
@@ -94,10 +93,10 @@ func TestDeliveriesEndWithTheSinkThatTheyBeganWith(t *testing.T) {
 		}
 		b.after(time.Minute)
 		select {
-		case err := <-replaced:
+		case err := <-retired:
 			b.must(err)
 		default:
-			t.Fatal("ReplaceSink did not return though the old sink has no delivery left")
+			t.Fatal("the old sink is not retired though it has no delivery left")
 		}
 		if old.closed.Load() != 1 || old.late.Load() != 0 {
 			t.Errorf("the old sink was closed %d times, called %d times after that", old.closed.Load(), old.late.Load())
@@ -137,10 +136,10 @@ func TestASinkThatIsNotReadyHoldsItsResourcesAndNoOthers(t *testing.T) {
 		if n := waiting.calls.Load(); n != 0 {
 			t.Errorf("%d calls of a sink that is not ready", n)
 		}
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, notReady))) // still not
+		b.replace(next(b.target, notReady)) // still not
 		b.after(time.Hour)
 		b.want("a", "Pending")
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, nil)))
+		b.replace(next(b.target, nil))
 		b.settle()
 		b.want("a", "Acked")
 		b.want("b", "gone")
@@ -157,14 +156,14 @@ func TestASinkThatIsSuspendedStaysSoWhenItIsReplaced(t *testing.T) {
 	inBubble(t, func(o *engine.Options) { versioned(o, notReady) }, func(b *bench) {
 		b.must(b.SuspendSink(b.t.Context(), "web"))
 		b.put("a", `1`)
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, nil)))
+		b.replace(next(b.target, nil))
 		b.after(time.Minute)
 		b.wantOps("a")
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, notReady)))
+		b.replace(next(b.target, notReady))
 		b.must(b.ResumeSink(b.t.Context(), "web"))
 		b.after(time.Minute)
 		b.wantOps("a") // resumed, and still not ready
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, nil)))
+		b.replace(next(b.target, nil))
 		b.settle()
 		b.want("a", "Acked")
 	})
@@ -188,6 +187,14 @@ func acknowledged(t *testing.T, n int, tweak func(m *sink.Manifest), test func(b
 		b.must(b.ResumeSink(b.t.Context(), "web"))
 		test(b)
 	})
+}
+
+// replace puts v in the place of the bench's sink, and waits for the old one's end.
+func (b *bench) replace(v *version) {
+	b.t.Helper()
+	retired, err := b.ReplaceSink("web", v)
+	b.must(err)
+	b.must(<-retired)
 }
 
 // forgetCalls empties the list of calls.
@@ -215,7 +222,7 @@ func TestR13_WhileTheTargetIsNotKnownNothingIsTakenForAnother(t *testing.T) {
 		if n := b.called(5); n != 0 {
 			t.Errorf("%d resources were called about", n)
 		}
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, nil)))
+		b.replace(next(b.target, nil))
 		b.after(2500 * time.Millisecond)
 		b.want("doomed", "gone")
 		if n := b.called(5); n != 3 {
@@ -229,7 +236,7 @@ func TestR13_ATargetThatTurnsOutToBeAnotherIsLookedAtAsIfNeverAcked(t *testing.T
 	acknowledged(t, 5, notReady, func(b *bench) {
 		b.after(time.Hour)
 		b.target = newTarget()
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, func(m *sink.Manifest) { m.Target = "t2" })))
+		b.replace(next(b.target, func(m *sink.Manifest) { m.Target = "t2" }))
 		b.after(time.Second)
 		b.wantOps("k0", "observe", "apply")
 		b.wantOps("k4", "observe", "apply")
@@ -243,10 +250,10 @@ func TestDriftChecksBeginWithASinkThatCanObserve(t *testing.T) {
 		b.put("a", `1`)
 		b.after(time.Hour)
 		b.wantOps("a", "apply")
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, nil)))
+		b.replace(next(b.target, nil))
 		b.after(12 * time.Minute)
 		b.wantOps("a", "apply", "observe")
-		b.must(b.ReplaceSink(b.t.Context(), "web", next(b.target, func(m *sink.Manifest) { m.Observes = false })))
+		b.replace(next(b.target, func(m *sink.Manifest) { m.Observes = false }))
 		b.after(time.Hour)
 		b.wantOps("a", "apply", "observe")
 		b.want("a", "Acked")
@@ -260,19 +267,17 @@ func TestCloseEndsAReplacementAndClosesBothSinks(t *testing.T) {
 		b.put("a", `1`)
 		b.settle()
 		v := next(b.target, nil)
+		retired, err := b.ReplaceSink("web", v)
+		b.must(err)
 		ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
 		defer cancel()
-		if err := b.ReplaceSink(ctx, "web", v); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while a delivery goes on: %v", err)
-		}
-		ctx, cancel = context.WithTimeout(b.t.Context(), time.Second)
-		defer cancel()
 		b.must(b.Close(ctx))
+		b.must(<-retired)
 		if old.closed.Load() != 1 || v.closed.Load() != 1 || old.late.Load() != 0 {
 			t.Errorf("closed: the old %d times, the new %d times; %d late calls", old.closed.Load(), v.closed.Load(), old.late.Load())
 		}
 		late := next(b.target, nil)
-		if err := b.ReplaceSink(b.t.Context(), "web", late); !errors.Is(err, engine.ErrClosed) || late.closed.Load() != 0 {
+		if _, err := b.ReplaceSink("web", late); !errors.Is(err, engine.ErrClosed) || late.closed.Load() != 0 {
 			t.Errorf("after Close: %v, and it was closed %d times", err, late.closed.Load())
 		}
 	})
@@ -281,7 +286,7 @@ func TestCloseEndsAReplacementAndClosesBothSinks(t *testing.T) {
 func TestAnUnknownSinkIsNotReplaced(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		v := next(b.target, nil)
-		if err := b.ReplaceSink(b.t.Context(), "wep", v); !errors.Is(err, engine.ErrUnknownSink) {
+		if _, err := b.ReplaceSink("wep", v); !errors.Is(err, engine.ErrUnknownSink) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -329,7 +334,11 @@ func TestReplacingASinkUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 		<-all[i].used
 		v := next(target, func(m *sink.Manifest) { m.ApplyConfirms = i%2 == 0 })
 		all = append(all, v)
-		if err := e.ReplaceSink(t.Context(), "web", v); err != nil {
+		retired, err := e.ReplaceSink("web", v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-retired; err != nil {
 			t.Fatal(err)
 		}
 	}

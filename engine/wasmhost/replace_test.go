@@ -153,18 +153,20 @@ func TestSwappingAPluginUnderLoadLosesNoCallAndRepeatsNone(t *testing.T) {
 		next := loadVersion(t, h, versionOf(version))
 		old, oldPlugin := s, p
 		s, p = openVersion(t, next, g.do, old), next
-		// It takes calls at once, and returns when the last call of the old one has ended.
-		inPlace := s
-		replaced.Go(func() {
-			if err := e.ReplaceSink(t.Context(), "test", inPlace); err != nil {
+		retired, err := e.ReplaceSink("test", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced.Go(func() { // when the last call of the old one has ended
+			if err := <-retired; err != nil {
 				t.Error(err)
 			}
 			if err := oldPlugin.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})
-		for e.Sinks()[0].Plugin != fmt.Sprintf("asm v%d", version) {
-			runtime.Gosched()
+		if got := e.Sinks()[0].Plugin; got != fmt.Sprintf("asm v%d", version) {
+			t.Errorf("status names %q after version %d took its place", got, version)
 		}
 		put(version)
 	}
@@ -208,7 +210,11 @@ func TestAHundredSwapsLeaveNothingBehind(t *testing.T) {
 	swap := func(n int) {
 		next := loadVersion(t, h, modules[(n+1)%2])
 		s = openVersion(t, next, g.do, s)
-		if err := e.ReplaceSink(t.Context(), "test", s); err != nil {
+		retired, err := e.ReplaceSink("test", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-retired; err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Close(t.Context()); err != nil {
