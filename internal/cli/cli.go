@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
+	"github.com/pawlsync/pawl/internal/oci"
 )
 
 // The exit codes.
@@ -50,6 +51,7 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      []string // as os.Environ gives it
+	Self     []string // how to start this program again; nil: it can't be
 
 	// OutTerminal and ErrTerminal: a person reads along, so that colours and
 	// progress are welcome. Width is the terminal's, in columns; 0: unknown.
@@ -155,7 +157,7 @@ func exitCode(err error) int {
 		return ExitInterrupted
 	case errors.Is(err, client.ErrUnreachable):
 		return ExitUnreachable
-	case code == api.CodeNotFound, code == api.CodeUnknownSink, errors.Is(err, fs.ErrNotExist):
+	case code == api.CodeNotFound, code == api.CodeUnknownSink, errors.Is(err, fs.ErrNotExist), errors.Is(err, oci.ErrNotFound):
 		return ExitNotFound
 	}
 	return ExitError

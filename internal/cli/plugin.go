@@ -49,6 +49,7 @@ func (a *app) pluginCommand() *cobra.Command {
 	}
 	a.outputFlag(list)
 	cmd.AddCommand(list)
+	cmd.AddCommand(a.pluginPushCommand(), a.pluginPullCommand())
 	return cmd
 }
 
