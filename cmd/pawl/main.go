@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -32,10 +33,22 @@ func untilSignal() context.Context {
 	return ctx
 }
 
+// self is this very program, also where its file was replaced meanwhile.
+func self() []string {
+	if runtime.GOOS == "linux" {
+		return []string{"/proc/self/exe"}
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
 func streams() cli.Streams {
 	width, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0, unknown, where it is no terminal
 	return cli.Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Now: time.Now,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Self: self(), Now: time.Now,
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Width:       width,

@@ -23,7 +23,7 @@ func TestWhatAGuestDoesWrongIsItsFaultAlone(t *testing.T) {
 	}{
 		{"unreachable", asm.Unreachable, wasmhost.FaultTrap},
 		{"reads outside of its memory", asm.Seq(asm.I32(far), asm.Load64, asm.Drop), wasmhost.FaultTrap},
-		{"recurses for ever", asm.Seq(asm.Get(0), asm.Get(1), asm.Call(asm.OwnFunc("pawl_start")), asm.Drop), wasmhost.FaultTrap},
+		{"recurses for ever", asm.Seq(asm.Get(0), asm.Get(1), asm.Call(asm.OwnFunc("pawl_start")), asm.Drop), wasmhost.FaultDepth},
 		{"an answer outside of its memory", asm.Answer(1, far, 8), wasmhost.FaultContract},
 		{"an answer across the end of its memory", asm.Answer(1, 2*65536-4, 8), wasmhost.FaultContract},
 		{"input to outside of its memory", asm.Seq(asm.I32(far), asm.CallImport("input_read")), wasmhost.FaultContract},

@@ -105,7 +105,7 @@ func TestFaultsOfAGoGuest(t *testing.T) {
 	for key, kind := range map[string]wasmhost.FaultKind{
 		// Go's runtime ends a panic by an unreachable instruction.
 		"panic": wasmhost.FaultTrap, "nil": wasmhost.FaultTrap, "goexit": wasmhost.FaultTrap, "grow": wasmhost.FaultTrap,
-		"recurse": wasmhost.FaultTrap, "exit": wasmhost.FaultExit, "hang": wasmhost.FaultDeadline,
+		"recurse": wasmhost.FaultDepth, "exit": wasmhost.FaultExit, "hang": wasmhost.FaultDeadline,
 	} {
 		t.Run(key, func(t *testing.T) {
 			s := open(t, p, wasmhost.SinkConfig{Limits: wasmhost.Limits{CallTimeout: 500 * time.Millisecond, MemoryBytes: 32 << 20}})

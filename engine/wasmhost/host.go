@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
+	"github.com/pawlsync/pawl/engine/wasmhost/meter"
 )
 
 // Options configure a Host; the zero value works.
@@ -30,6 +31,8 @@ type Options struct {
 	// TotalMemoryBytes is the most that the memories of all instances of all sinks
 	// may take together. Defaults to 4 GiB.
 	TotalMemoryBytes int64
+	// Module bounds what modules look like, their stack and tables among it.
+	Module meter.Limits
 	// Compiler says how modules are compiled that Load is given, and LoadTrusted
 	// is not.
 	Compiler Compiler
@@ -42,6 +45,7 @@ type Host struct {
 	cacheDir   string // "": no disk cache
 	memory     int64
 	log        *slog.Logger
+	module     meter.Limits
 	compiler   Compiler
 	compiling  sync.Mutex // one process at a time, so that its limits hold for all together
 	compiles   compileCounts
@@ -61,7 +65,7 @@ type Host struct {
 func New(_ context.Context, o Options) (*Host, error) {
 	h := &Host{
 		cacheDir: o.CacheDir, memory: o.MemoryBytes, log: o.Logger,
-		compiler: o.Compiler, sinks: make(map[*Sink]struct{}), processors: newProcessors(),
+		module: o.Module, compiler: o.Compiler, sinks: make(map[*Sink]struct{}), processors: newProcessors(),
 	}
 	h.compiler.setDefaults()
 	if h.memories.limit = o.TotalMemoryBytes; h.memories.limit == 0 {
@@ -179,7 +183,8 @@ func (h *Host) load(ctx context.Context, wasm []byte, name string, trusted bool)
 		return nil, err
 	}
 	p := &Plugin{name: name, digest: sha256.Sum256(wasm), size: len(wasm), host: h}
-	metered, err := rewrite(wasm)
+	// The rewritten module is compiled and cached; the digest stays the file's.
+	metered, err := meter.Rewrite(wasm, h.module)
 	if err != nil {
 		return p, err
 	}

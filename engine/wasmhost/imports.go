@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
+	"github.com/pawlsync/pawl/engine/wasmhost/meter"
 )
 
 // hostFunc is a function that guests may import. call finds its parameters on
@@ -39,8 +40,8 @@ var pawlFuncs = []hostFunc{
 
 // meterFuncs is what package meter makes modules import; they can't themselves.
 var meterFuncs = []hostFunc{
-	{meterRefill, types(), types(i64), refill},
-	{meterTooDeep, types(), types(), tooDeep},
+	{meter.Refill, types(), types(i64), refill},
+	{meter.TooDeep, types(), types(), tooDeep},
 }
 
 func types(ts ...api.ValueType) []api.ValueType { return ts }
@@ -50,7 +51,7 @@ func linkHost(ctx context.Context, rt wazero.Runtime) error {
 	for _, m := range []struct {
 		name string
 		fs   []hostFunc
-	}{{hostModule, pawlFuncs}, {wasiModule, wasiFuncs}, {meterModule, meterFuncs}} {
+	}{{hostModule, pawlFuncs}, {wasiModule, wasiFuncs}, {meter.Module, meterFuncs}} {
 		b := rt.NewHostModuleBuilder(m.name)
 		for _, f := range m.fs {
 			call := f.call

@@ -36,8 +36,8 @@ const (
 	unitsPerIO   = 20_000 // a goroutine and an exchange, or a timer
 )
 
-// meter is the account of one instance; it is the owner's.
-type meter struct {
+// fuelMeter is the account of one instance; it is the owner's.
+type fuelMeter struct {
 	slice   int64   // units that the next refill gives
 	given   int64   // units that the last one gave
 	debt    int64   // units of the host's work since the last checkpoint
@@ -51,7 +51,7 @@ type meter struct {
 	mark   time.Duration // the thread's CPU time when the last checkpoint ended
 }
 
-func newMeter() meter { return meter{slice: sliceFirst, perUnit: 1} }
+func newMeter() fuelMeter { return fuelMeter{slice: sliceFirst, perUnit: 1} }
 
 // enterGuest runs f for c, or for no call, with its arguments on in.stack, as
 // one entry.
@@ -75,7 +75,7 @@ func refill(in *instance, stack []uint64) {
 
 // tooDeep is an import of rewritten modules.
 func tooDeep(*instance, []uint64) {
-	violate(FaultDepth, "its calls nest deeper than the limit depth_max allows")
+	violate(FaultDepth, "its calls nest deeper than the limit wasm.stack_max_bytes allows")
 }
 
 // charge counts work that the host did for the guest, within an entry. Without
@@ -127,7 +127,7 @@ func (in *instance) budget() {
 
 // took is the CPU time since the last checkpoint. What came before the first one
 // of an entry, some of it in earlier entries, is estimated by the units.
-func (m *meter) took(fuel int64) time.Duration {
+func (m *fuelMeter) took(fuel int64) time.Duration {
 	took := time.Duration(float64(fuel+m.debt) * m.perUnit)
 	if m.timed {
 		took = threadCPU() - m.mark
@@ -140,7 +140,7 @@ func (m *meter) took(fuel int64) time.Duration {
 }
 
 // learn makes the slice one of sliceTime. It shrinks at once and grows slowly.
-func (m *meter) learn(units int64, took time.Duration) {
+func (m *fuelMeter) learn(units int64, took time.Duration) {
 	now := max(float64(took), 1) / float64(units)
 	m.perUnit = (3*m.perUnit + now) / 4
 	m.slice = min(max(int64(float64(sliceTime)/max(now, m.perUnit)), sliceLeast), 2*m.slice, sliceMost)
@@ -148,12 +148,12 @@ func (m *meter) learn(units int64, took time.Duration) {
 
 // lock keeps the goroutine on its thread, so that threadCPU at the next
 // checkpoint has counted the guest and nothing else.
-func (m *meter) lock() {
+func (m *fuelMeter) lock() {
 	runtime.LockOSThread()
 	m.mark, m.timed, m.locked = threadCPU(), true, true
 }
 
-func (m *meter) unlock() {
+func (m *fuelMeter) unlock() {
 	if m.locked {
 		m.locked = false
 		runtime.UnlockOSThread()

@@ -43,7 +43,7 @@ type instance struct {
 	batch []event // being handled, from next on
 	next  int
 
-	meter    meter
+	meter    fuelMeter
 	entered  *call    // that the current entry is for, if any
 	live     callList // entered and not ended, in the order of entry, and so of deadlines
 	calls    map[int64]*call

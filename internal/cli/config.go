@@ -56,7 +56,7 @@ No daemon is started and no target is called.`,
 			}
 			c, err := a.loadConfig(file, nil)
 			if err == nil && !fileOnly {
-				err = daemon.Check(cmd.Context(), c, daemon.Options{LookupEnv: a.lookupEnv})
+				err = daemon.Check(cmd.Context(), c, daemon.Options{LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()})
 			}
 			if err != nil {
 				return err

@@ -49,6 +49,7 @@ func (a *app) root() *cobra.Command {
 	add("look", a.getCommand(), a.listCommand(), a.statusCommand(), a.explainCommand(), a.waitCommand(), a.watchCommand())
 	add("operate", a.retryCommand(), a.suspendCommand(), a.resumeCommand(), a.acceptCommand(), a.forceCommand(), a.forgetCommand())
 	add("daemon", a.runCommand(), a.configCommand(), a.storeCommand(), a.pluginCommand(), a.versionCommand(), a.completionCommand())
+	root.AddCommand(a.compileApartCommand())
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	add("daemon", help)

@@ -64,7 +64,7 @@ func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, acceptLoss bool) e
 		return err
 	}
 	a.warnOfNoSinks(log, c)
-	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv}
+	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()}
 	if a.OutTerminal {
 		o.Ready = func(r daemon.Ready) {
 			fmt.Fprintf(a.Out, "pawl is ready at %s: %s, %s in %s\n", r.Address, plural(r.Sinks, "sink"), plural(r.Resources, "resource"), r.Store)

@@ -14,6 +14,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/badger"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/engine/wasmhost/meter"
 	"github.com/pawlsync/pawl/internal/kube"
 	"github.com/pawlsync/pawl/internal/server"
 )
@@ -95,6 +96,7 @@ func orOff(d time.Duration) time.Duration {
 func hostOptions(c *config.Config, o Options) wasmhost.Options {
 	return wasmhost.Options{
 		CacheDir: c.Wasm.CacheDir, MemoryBytes: largestMemory(c), TotalMemoryBytes: max(int64(c.Limits.PluginMemory), largestMemory(c)),
+		Module: meter.Limits{Depth: int(c.Wasm.StackMax), TableElements: c.Wasm.TableMax},
 		Compiler: wasmhost.Compiler{
 			Command: o.CompileCommand, MemoryBytes: int64(c.Wasm.CompileMemory), CPU: c.Wasm.CompileCPU, Timeout: c.Wasm.CompileTimeout,
 		},
