@@ -3,9 +3,11 @@
 
 namespace {
 
+volatile uint64_t start = 40; // volatile: the compiler can't run the constructor in advance
+
 struct Counter {
     uint64_t n;
-    Counter() : n(40) {}
+    Counter() : n(start) {}
 };
 
 Counter counter;
