@@ -33,6 +33,8 @@ var benchmarks = []benchmark{
 	{"http", "the http adapter beside a plain Go HTTP client doing the same requests", benchHTTP},
 	{"parked", "5,000 calls in flight in one plugin instance", benchParked},
 	{"churn", "a million put/ack cycles over a thousand keys: disk", benchChurn},
+	{"call", "Apply of 1 KiB by a plugin that does nothing, beside Extism with a timeout", benchCall},
+	{"meter", "what metering costs a guest that works on JSON, beside wazero's cancellable mode", benchMeter},
 	{"start", "a plugin made ready with a warm compile cache", benchStart},
 }
 

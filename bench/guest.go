@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/pawlsync/pawl/engine/wasmhost"
+)
+
+// buildGuest compiles the guest in the folder pkg of the Go module at dir, as
+// plugins are compiled.
+func buildGuest(r *report, dir, pkg string) ([]byte, error) {
+	out := filepath.Join(r.dir, filepath.Base(pkg)+".wasm")
+	cmd := exec.CommandContext(r.ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w -buildid=", "-o", out, pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, text)
+	}
+	return os.ReadFile(out)
+}
+
+// testGuest compiles one of the plugins that the host's tests use.
+func testGuest(r *report, name string) ([]byte, error) {
+	return buildGuest(r, "../plugins", "./testguest/"+name)
+}
+
+// openGuest opens a sink of a plugin that is not shipped.
+func openGuest(ctx context.Context, o wasmhost.Options, wasm []byte, c wasmhost.SinkConfig) (*wasmhost.Sink, func(), error) {
+	host, err := wasmhost.New(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	plugin, err := host.Load(ctx, wasm, "guest")
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Name = sinkName
+	s, err := plugin.Open(ctx, c)
+	if err != nil {
+		plugin.Close(ctx)
+		return nil, nil, err
+	}
+	return s, func() { s.Close(ctx); plugin.Close(ctx) }, nil
+}
