@@ -25,3 +25,13 @@ func (s *Sink) Gone() []<-chan struct{} {
 	}
 	return gone
 }
+
+// LeaveNothingFree makes guests contend for processors at any load.
+func LeaveNothingFree(h *Host) { h.processors.free = 0 }
+
+// HeldBack reports whether the sink has used up its share.
+func HeldBack(s *Sink) bool {
+	s.host.processors.mu.Lock()
+	defer s.host.processors.mu.Unlock()
+	return s.account.saved < 0
+}
