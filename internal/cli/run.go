@@ -3,6 +3,9 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +34,15 @@ commands, until it gets SIGTERM or SIGINT; calls in flight may then finish for
 server.shutdown_grace. A second signal ends it at once, which loses nothing that
 was accepted.
 
+A plugin whose file is replaced, or for which the configuration names another file
+or digest, is replaced while the daemon runs: the new one takes over when it was
+loaded and configured, and the old one ends what it began; where that fails the old
+one goes on, and the log says why. The daemon looks every two seconds, and at once
+at SIGHUP. Other changes of the configuration need a restart.
+
+A sink whose target does not answer when its plugin is configured starts later, by
+itself; what is put for it meanwhile is stored and waits.
+
 A store that lost data which it had acknowledged (a damaged disk, files restored
 by hand) is refused. --accept-loss goes on with what is left: every sink stays
 suspended until its sources sent their full set or you resume it.`,
@@ -48,7 +60,8 @@ suspended until its sources sent their full set or you resume it.`,
 		if err != nil {
 			return err
 		}
-		return a.runDaemon(cmd, c, acceptLoss)
+		reload := func() (*config.Config, error) { return a.loadConfig(c.File, flags) }
+		return a.runDaemon(cmd, c, reload, acceptLoss)
 	}
 	configFlag(cmd, &file)
 	for _, f := range runFlags {
@@ -58,13 +71,17 @@ suspended until its sources sent their full set or you resume it.`,
 	return cmd
 }
 
-func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, acceptLoss bool) error {
+func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, reload func() (*config.Config, error), acceptLoss bool) error {
 	log, err := daemon.NewLogger(c.Log, a.Err, a.ErrTerminal)
 	if err != nil {
 		return err
 	}
 	a.warnOfNoSinks(log, c)
 	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	o.Reload, o.Hangup = reload, hangup
 	if a.OutTerminal {
 		o.Ready = func(r daemon.Ready) {
 			fmt.Fprintf(a.Out, "pawl is ready at %s: %s, %s in %s\n", r.Address, plural(r.Sinks, "sink"), plural(r.Resources, "resource"), r.Store)

@@ -38,6 +38,14 @@ type Options struct {
 	// compiles the plugins that are not trusted. Defaults to none: they are compiled
 	// in this process.
 	CompileCommand []string
+	// Reload reads the configuration again: when its file has changed, and when
+	// Hangup says so. Of what it returns only where plugins' modules come from is
+	// taken over. Defaults to none: the configuration is not read again.
+	Reload func() (*config.Config, error)
+	// Hangup makes the daemon look at once whether files have changed.
+	Hangup <-chan os.Signal
+	// LookEvery is how often it looks by itself. Defaults to 2s.
+	LookEvery time.Duration
 	// Ready is called once, when the daemon answers. Defaults to nothing.
 	Ready func(Ready)
 	// LookupEnv finds the secrets that the configuration takes from the
@@ -83,6 +91,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
+	}
+	if o.LookEvery == 0 {
+		o.LookEvery = 2 * time.Second
 	}
 }
 
@@ -150,12 +161,15 @@ type daemon struct {
 	targets *targets
 	engine  *engine.Engine
 	server  *server.Server
+	keeper  *keeper
+	unwatch context.CancelFunc
 }
 
 // start opens everything, in the order in which one needs the other, and closes
 // what is open when something fails.
 func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err error) {
 	d = &daemon{config: c, options: o}
+	watch := newWatch(c, o.Reload, o.LookEvery)
 	if d.targets, err = prepare(ctx, c, o); err != nil {
 		return nil, err
 	}
@@ -165,6 +179,7 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 	if err != nil {
 		return nil, errors.Join(err, d.targets.closeAll())
 	}
+	d.keep(ctx, watch, observer.SwapDone)
 	registry.MustRegister(metrics.NewCollector(d.engine, d.targets.pluginStats, o.Version))
 	so, err := serverOptions(c, o, d.engine, registry)
 	if err == nil {
@@ -174,6 +189,15 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 		return nil, errors.Join(err, d.stop(ctx, 0))
 	}
 	return d, nil
+}
+
+// keep begins to look after sinks and files, which stop ends.
+func (d *daemon) keep(ctx context.Context, w *watch, swapped func(plugin, result string)) {
+	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
+	d.keeper = &keeper{targets: d.targets, engine: d.engine, log: d.options.Logger, swapped: swapped, waits: map[*post]*wait{}}
+	w.keeper = d.keeper
+	d.keeper.begin(ctx)
+	d.keeper.loops.Go(func() { w.run(ctx, d.options.Hangup) })
 }
 
 // serve answers until ctx ends or the API breaks, then stops in good order.
@@ -219,7 +243,10 @@ func (d *daemon) url(addr net.Addr) string {
 func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
+	d.unwatch()
 	err := d.engine.Close(ctx)
+	d.keeper.loops.Wait()
+	d.keeper.retiring.Wait()
 	return errors.Join(err, d.targets.closePlugins())
 }
 

@@ -53,7 +53,7 @@ func engineOptions(c *config.Config, o Options, t *targets, observer engine.Obse
 	}
 	for _, name := range t.names {
 		so := sinkOptions(name, c.Sinks[name])
-		so.Sink = t.sinks[name]
+		so.Sink = t.posts[name].inEngine()
 		out.Sinks = append(out.Sinks, so)
 	}
 	return out

@@ -2,35 +2,32 @@ package daemon
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
+	"sync"
 
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
-	"github.com/pawlsync/pawl/internal/bundled"
 	"github.com/pawlsync/pawl/internal/kube"
 	"github.com/pawlsync/pawl/internal/metrics"
 )
 
 // targets are the configured sinks with what they run on.
 type targets struct {
+	host      *wasmhost.Host
 	upstreams map[string]*upstream.Upstream
-	plugins   map[string]*wasmhost.Plugin
-	sinks     map[string]*wasmhost.Sink
-	names     []string // of sinks, sorted
+	modules   *modules
+	posts     map[string]*post // of sinks
+	names     []string         // of sinks, sorted
 }
 
 // openTargets opens every upstream and sink of the configuration, and the
 // plugins that sinks use.
 func openTargets(ctx context.Context, c *config.Config, o Options) (*targets, error) {
 	t := &targets{
-		upstreams: map[string]*upstream.Upstream{}, plugins: map[string]*wasmhost.Plugin{}, sinks: map[string]*wasmhost.Sink{},
+		upstreams: map[string]*upstream.Upstream{}, modules: newModules(), posts: map[string]*post{},
 		names: slices.Sorted(maps.Keys(c.Sinks)),
 	}
 	if err := t.open(ctx, c, o); err != nil {
@@ -50,17 +47,21 @@ func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
 		}
 		t.upstreams[name] = u
 	}
-	host, err := wasmhost.New(ctx, hostOptions(c, o))
-	if err != nil {
+	var err error
+	if t.host, err = wasmhost.New(ctx, hostOptions(c, o)); err != nil {
 		return append(wrong, wrongHost(c, "wasm.cache_dir", err)).Sorted()
 	}
 	for _, name := range t.names {
-		if err := t.openSink(ctx, host, c, name); err != nil {
+		if err := t.man(ctx, c, name); err != nil {
 			wrong = append(wrong, err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+	}
+	wrong = append(wrong, t.openSinks(ctx, c)...)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if len(wrong) > 0 {
 		return wrong.Sorted()
@@ -85,11 +86,23 @@ func openUpstream(c *config.Config, name string, o Options) (*upstream.Upstream,
 	return u, nil
 }
 
-func (t *targets) openSink(ctx context.Context, host *wasmhost.Host, c *config.Config, name string) *config.Error {
+// man makes the post of a sink, and loads its plugin: each once, however many
+// sinks use it.
+func (t *targets) man(ctx context.Context, c *config.Config, name string) *config.Error {
 	s := c.Sinks[name]
-	plugin, wrong := t.plugin(ctx, host, c, name)
-	if wrong != nil {
-		return wrong
+	m := t.modules.current(s.Plugin)
+	if m == nil {
+		key, wasm, err := readPlugin(s.Plugin, c.Plugins[s.Plugin])
+		if err != nil {
+			return c.Wrong(orElse(key, "sinks."+name+".plugin"), err.Error(), "")
+		}
+		if what := unpinned(wasm, c.Plugins[s.Plugin].SHA256); what != "" {
+			return c.Wrong("plugins."+s.Plugin+".sha256", what, "put the right file there, or correct the digest")
+		}
+		if m, err = t.load(ctx, wasm, s.Plugin, c.Plugins[s.Plugin]); err != nil {
+			return wrongHost(c, key, err)
+		}
+		_ = t.modules.add(m) // of a new name, there is none before it
 	}
 	sc := wasmhost.SinkConfig{Name: name, Config: s.Config, Limits: sinkLimits(c, s)}
 	for _, u := range s.Upstreams {
@@ -99,71 +112,55 @@ func (t *targets) openSink(ctx context.Context, host *wasmhost.Host, c *config.C
 			sc.Upstreams = append(sc.Upstreams, standIn{name: u, config: c.Upstreams[u]})
 		}
 	}
-	sink, err := plugin.Open(ctx, sc)
-	if err != nil {
-		return wrongHost(c, "sinks."+name+".config", err)
-	}
-	t.sinks[name] = sink
+	t.posts[name] = newPost(sc, s.Plugin, s.Breaker, m)
 	return nil
 }
 
-// plugin loads the plugin of a sink: each once, however many sinks use it.
-func (t *targets) plugin(ctx context.Context, host *wasmhost.Host, c *config.Config, sink string) (*wasmhost.Plugin, *config.Error) {
-	name := c.Sinks[sink].Plugin
-	if p := t.plugins[name]; p != nil {
-		return p, nil
+// load loads a module. What is bundled came with this binary, and is trusted.
+func (t *targets) load(ctx context.Context, wasm []byte, name string, p config.Plugin) (*module, error) {
+	load := t.host.Load
+	if p.Trusted || p.Path == "" {
+		load = t.host.LoadTrusted
 	}
-	key, wasm, err := readPlugin(c, sink)
+	loaded, err := load(ctx, wasm, name)
 	if err != nil {
-		return nil, c.Wrong(key, err.Error(), "")
+		return nil, err
 	}
-	load := host.Load
-	if p := c.Plugins[name]; p.Trusted || p.Path == "" { // what is bundled came with this binary
-		load = host.LoadTrusted
-	}
-	p, err := load(ctx, wasm, name)
-	if err != nil {
-		return nil, wrongHost(c, key, err)
-	}
-	want, digest := c.Plugins[name].SHA256, p.Digest()
-	if got := hex.EncodeToString(digest[:]); want != "" && !strings.EqualFold(got, want) {
-		_ = p.Close(ctx)
-		return nil, c.Wrong("plugins."+name+".sha256", fmt.Sprintf("the module's SHA-256 is %s, not %s", got, want), "put the right file there, or correct the digest")
-	}
-	t.plugins[name] = p
-	return p, nil
+	return &module{Plugin: loaded, name: name}, nil
 }
 
-// readPlugin reads the module that a sink's plugin is: the file that the
-// configuration names, or a bundled one. key is what names it.
-func readPlugin(c *config.Config, sink string) (key string, wasm []byte, err error) {
-	name := c.Sinks[sink].Plugin
-	p, declared := c.Plugins[name]
-	switch {
-	case !declared:
-		key = "sinks." + sink + ".plugin"
-		wasm, err = bundled.Plugin(name)
-	case p.Path == "":
-		key = "plugins." + name + ".bundled"
-		wasm, err = bundled.Plugin(p.Bundled)
-	default:
-		key = "plugins." + name + ".path"
-		wasm, err = os.ReadFile(p.Path)
+// openSinks configures the plugin of every sink, all at once: one whose target does
+// not answer takes its time. Such a sink is not ready, which is no error.
+func (t *targets) openSinks(ctx context.Context, c *config.Config) config.Errors {
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		wrong config.Errors
+	)
+	for name, p := range t.posts {
+		wait.Go(func() {
+			if err := p.begin(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = append(wrong, wrongHost(c, "sinks."+name+".config", err))
+			}
+		})
 	}
-	return key, wasm, err
+	wait.Wait()
+	return wrong
 }
 
 // pluginStats is what the metrics show of plugins.
 func (t *targets) pluginStats() []metrics.PluginStats {
 	out := make([]metrics.PluginStats, 0, len(t.names))
 	for _, name := range t.names {
-		s := t.sinks[name].Stats()
+		s := t.posts[name].stats()
 		var faults int64
 		for _, n := range s.Faults {
 			faults += n
 		}
 		out = append(out, metrics.PluginStats{
-			Sink: name, Plugin: t.sinks[name].Manifest().Name, Instances: s.Instances, InFlight: s.InFlight,
+			Sink: name, Plugin: t.posts[name].manifest().Name, Instances: s.Instances, InFlight: s.InFlight,
 			Faults: uint64(faults), MemoryBytes: s.MemoryBytes,
 		})
 	}
@@ -173,20 +170,17 @@ func (t *targets) pluginStats() []metrics.PluginStats {
 // closeAll closes what an engine never took over.
 func (t *targets) closeAll() error {
 	var errs []error
-	for _, s := range t.sinks {
-		errs = append(errs, s.Close(context.Background()))
+	for _, p := range t.posts {
+		errs = append(errs, p.close())
 	}
 	return errors.Join(append(errs, t.closePlugins())...)
 }
 
 // closePlugins closes what sinks run on, when they are closed.
 func (t *targets) closePlugins() error {
-	var errs []error
-	for _, p := range t.plugins {
-		errs = append(errs, p.Close(context.Background()))
-	}
+	err := t.modules.closeAll()
 	for _, u := range t.upstreams {
 		u.Close()
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -1,0 +1,244 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/wasmhost"
+)
+
+// keeper keeps the sinks at their posts while the daemon runs: it goes on trying to
+// configure those that are not ready, and replaces those whose plugin's module
+// changed. See watch.go for how it learns of that.
+type keeper struct {
+	targets *targets
+	engine  *engine.Engine
+	log     *slog.Logger
+	swapped func(plugin, result string) // for metrics
+
+	waits    map[*post]*wait
+	loops    sync.WaitGroup // the watch and every wait
+	retiring sync.WaitGroup // sinks that finish what they began
+}
+
+// The results of a swap, as metrics name them.
+const (
+	resultSwapped   = "swapped"
+	resultPostponed = "postponed" // for some sink: its target does not answer
+	resultRefused   = "refused"
+)
+
+// wait is the wait until a post's plugin can be configured.
+type wait struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+	done  bool // it was; to be read when ended is closed
+}
+
+// begin goes on with the posts that are not ready.
+func (k *keeper) begin(ctx context.Context) {
+	for _, name := range k.targets.names {
+		p := k.targets.posts[name]
+		m, s, why := p.now()
+		k.targets.modules.use(m)
+		if s == nil {
+			k.log.Warn("a sink is not ready; what is put for it waits, and its plugin is configured when the target answers",
+				"sink", name, "plugin", p.plugin, "error", why)
+			k.wait(ctx, p, m)
+		}
+	}
+}
+
+// wait makes m take over post p as soon as it can be configured.
+func (k *keeper) wait(ctx context.Context, p *post, m *module) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &wait{stop: cancel, ended: make(chan struct{})}
+	k.waits[p] = w
+	k.targets.modules.use(m)
+	k.loops.Go(func() {
+		defer close(w.ended)
+		defer cancel()
+		w.done = k.keepTrying(ctx, p, m)
+		k.leave(m)
+	})
+}
+
+// endWait ends the wait of post p, and reports whether it ended too early.
+func (k *keeper) endWait(p *post) bool {
+	w := k.waits[p]
+	if w == nil {
+		return false
+	}
+	delete(k.waits, p)
+	w.stop()
+	<-w.ended
+	return !w.done
+}
+
+// keepTrying opens m at post p again and again, with pauses that grow, and reports
+// whether it serves there.
+func (k *keeper) keepTrying(ctx context.Context, p *post, m *module) bool {
+	told := ""
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause(p.pauses, n)):
+		}
+		s, err := p.open(ctx, m)
+		switch {
+		case err == nil:
+			if !k.place(p, m, s) {
+				return false
+			}
+			k.log.Info("a sink is ready", "sink", p.config.Name, "plugin", p.plugin, "digest", hexDigest(m.Digest()))
+			return true
+		case ctx.Err() == nil && err.Error() != told:
+			told = err.Error()
+			k.log.Warn("a sink's plugin can't be configured yet; it is tried again", "sink", p.config.Name, "plugin", p.plugin, "error", err)
+			k.standIn(p, m, err)
+		}
+	}
+}
+
+// pause is the n-th one between tries: doubled each time, jittered in its upper half.
+func pause(b config.Breaker, n int) time.Duration {
+	d := b.ProbeBase
+	for ; n > 0 && d < b.ProbeMax; n-- {
+		d *= 2
+	}
+	d = min(d, b.ProbeMax)
+	return d/2 + rand.N(d/2+1)
+}
+
+// place puts s into service at post p; what was there finishes what it began. It
+// reports false where the engine is closed.
+func (k *keeper) place(p *post, m *module, s *wasmhost.Sink) bool {
+	before, old, _ := p.now()
+	retired, err := k.engine.ReplaceSink(p.config.Name, s)
+	if err != nil {
+		_ = s.Close(context.Background())
+		return false
+	}
+	k.targets.modules.use(m)
+	p.take(m, s, nil)
+	k.retiring.Go(func() {
+		if err := <-retired; err != nil {
+			k.log.Error("a sink that was replaced did not end well", "sink", p.config.Name, "error", err)
+		}
+		if old != nil {
+			p.finished(old)
+		}
+		k.leave(before)
+	})
+	return true
+}
+
+// standIn shows why m is not ready at post p, if nothing serves there.
+func (k *keeper) standIn(p *post, m *module, why error) {
+	before, old, _ := p.now()
+	if old != nil {
+		return
+	}
+	if _, err := k.engine.ReplaceSink(p.config.Name, m.Unready(why)); err != nil {
+		return // the engine is closed
+	}
+	k.targets.modules.use(m)
+	p.take(m, nil, why)
+	k.leave(before)
+}
+
+func (k *keeper) leave(m *module) { k.closed(m.name, k.targets.modules.leave(m)) }
+
+func (k *keeper) closed(plugin string, err error) {
+	if err != nil {
+		k.log.Error("a plugin that was replaced could not be closed", "plugin", plugin, "error", err)
+	}
+}
+
+// swap puts m in the place of the plugin of its name: at all posts or, where it is
+// refused at any, at none. At those whose target does not answer now, the old one
+// serves until it does. Where it returns an error m is closed.
+func (k *keeper) swap(ctx context.Context, m *module) (result string, err error) {
+	old := k.targets.modules.current(m.name)
+	if is, was := m.Manifest().Name, old.Manifest().Name; is != was {
+		_ = m.Close(context.WithoutCancel(ctx))
+		return resultRefused, fmt.Errorf("the module is the plugin %s, and the sinks were configured for %s; restart the daemon if that is meant", is, was)
+	}
+	posts := k.postsOf(m.name)
+	var waited []*post
+	for _, p := range posts {
+		if k.endWait(p) {
+			waited = append(waited, p)
+		}
+	}
+	opened, err := openAll(ctx, posts, m)
+	if err != nil {
+		for _, s := range opened {
+			_ = s.Close(context.WithoutCancel(ctx))
+		}
+		_ = m.Close(context.WithoutCancel(ctx))
+		for _, p := range waited {
+			k.wait(ctx, p, old)
+		}
+		return resultRefused, err
+	}
+	k.closed(m.name, k.targets.modules.add(m))
+	result = resultSwapped
+	for _, p := range posts {
+		if s := opened[p]; s != nil {
+			k.place(p, m, s)
+			continue
+		}
+		result = resultPostponed
+		k.wait(ctx, p, m)
+	}
+	return result, nil
+}
+
+func (k *keeper) postsOf(plugin string) []*post {
+	var out []*post
+	for _, name := range k.targets.names {
+		if p := k.targets.posts[name]; p.plugin == plugin {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// openAll opens m at every post, all at once. Posts whose target does not answer
+// are missing in what it returns; an error says what m is refused for.
+func openAll(ctx context.Context, posts []*post, m *module) (map[*post]*wasmhost.Sink, error) {
+	var (
+		wait   sync.WaitGroup
+		mu     sync.Mutex
+		opened = map[*post]*wasmhost.Sink{}
+		errs   = make([]error, len(posts))
+	)
+	for i, p := range posts {
+		wait.Go(func() {
+			s, err := p.open(ctx, m)
+			switch {
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				opened[p] = s
+			case !errors.Is(err, wasmhost.ErrUnready):
+				errs[i] = err
+			}
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return opened, context.Cause(ctx)
+	}
+	return opened, errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil })...)
+}
