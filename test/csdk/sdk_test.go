@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,16 +23,24 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
+// nativeCompiler returns the C compiler for this machine.
+func nativeCompiler(t *testing.T) string {
+	t.Helper()
+	cc, err := exec.LookPath(cmp.Or(os.Getenv("CC"), "cc"))
+	switch {
+	case err == nil:
+	case os.Getenv("REQUIRE_PLUGINS") == "1":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+	return cc
+}
+
 // native compiles C sources with sanitizers for this machine and returns the program.
 func native(t *testing.T, sources ...string) string {
 	t.Helper()
-	cc := cmp.Or(os.Getenv("CC"), "cc")
-	if _, err := exec.LookPath(cc); err != nil {
-		if os.Getenv("REQUIRE_PLUGINS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	cc := nativeCompiler(t)
 	program := filepath.Join(t.TempDir(), "program")
 	args := []string{"-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
 		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I", sdk(t), "-o", program}
@@ -136,6 +145,36 @@ func TestAPluginInCPlusPlus(t *testing.T) {
 	}
 }
 
+func TestAPluginWithACLibrary(t *testing.T) {
+	if _, err := os.Stat("/usr/include/wasm32-wasi"); err != nil && os.Getenv("REQUIRE_PLUGINS") != "1" {
+		t.Skip("wasi-libc is missing (Debian: apt-get install wasi-libc libclang-rt-dev-wasm32)")
+	}
+	example(t) // says if there is no compiler
+	out := filepath.Join(t.TempDir(), "libc.wasm")
+	cmd := exec.CommandContext(t.Context(), "clang", "--target=wasm32-wasi", "-mexec-model=reactor", "-Os", "-mbulk-memory",
+		"-Wl,--stack-first", "-Wl,--strip-all", "-I", sdk(t), "-o", out, "testdata/libc.c", filepath.Join(sdk(t), "pawl.c"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	wasm, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, wasm, wasmhost.SinkConfig{}, nil)
+	call := func() int64 {
+		if got := s.Apply(t.Context(), request("a", "!")); got.Status != sink.OK || got.Observation.Ref != "printed 7!" {
+			t.Fatalf("%+v", got)
+		}
+		return s.Stats().MemoryBytes
+	}
+	before := call()
+	for range 20 {
+		if after := call(); after != before {
+			t.Fatalf("memory grew from %d to %d bytes", before, after)
+		}
+	}
+}
+
 func TestWhatTheSDKHoldsAdaptersTo(t *testing.T) {
 	s := open(t, guest(t, "odd.c"), wasmhost.SinkConfig{}, nil)
 	for _, c := range []struct {
@@ -195,6 +234,50 @@ func TestMemoryThatIsUsedUpTrapsTheInstanceAlone(t *testing.T) {
 func TestASleepEndsWithItsCall(t *testing.T) {
 	s := open(t, guest(t, "odd.c"), wasmhost.SinkConfig{Limits: wasmhost.Limits{CallTimeout: 50 * time.Millisecond}}, nil)
 	if got := s.Apply(t.Context(), request("sleep", "{}")); got.Status != sink.OK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The plugin and the test of the README are built by the commands that stand
+// there, with this checkout's SDK.
+func TestThePluginOfTheREADME(t *testing.T) {
+	example(t) // says if there is no compiler
+	nativeCompiler(t)
+	text, err := os.ReadFile(filepath.Join(sdk(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```c\n(.*?)```").FindAllSubmatch(text, -1)
+	commands := regexp.MustCompile(`(?m)^    ((?:clang|cc) .*things\.c .*)$`).FindAllSubmatch(text, -1)
+	if len(blocks) != 2 || len(commands) != 2 {
+		t.Fatalf("README.md has %d programs and %d commands", len(blocks), len(commands))
+	}
+	dir := t.TempDir()
+	for i, name := range []string{"things.c", "things_test.c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), blocks[i][1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range append(commands, [][]byte{nil, []byte("./things_test")}) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(string(c[1]), "../pawl/sdk/c", sdk(t)))
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%s: %v\n%s", c[1], err, out)
+		}
+	}
+	wasm, err := os.ReadFile(filepath.Join(dir, "things.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := newStore()
+	s := open(t, wasm, granted(serve(t, target), ""), nil)
+	if got := s.Apply(t.Context(), request("my first/thing", "{}")); got.Status != sink.OK {
+		t.Errorf("%+v", got)
+	}
+	if _, exists := target.at("/objects/my%20first/thing"); !exists {
+		t.Errorf("%v", target.objects)
+	}
+	if got := s.Delete(t.Context(), request("my first/thing", "")); got.Status != sink.OK {
 		t.Errorf("%+v", got)
 	}
 }

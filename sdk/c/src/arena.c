@@ -21,14 +21,30 @@ static void out_of_memory(pawl_call *call) {
 
 #define WASM_PAGE 65536u
 
-/* chunk is memory that was got from the host, which gives none back to it. The
- * heap after the data is left to a C library that may be linked; chunks that
- * follow each other are joined. */
+/* chunk is memory that was got for calls, and is kept for the next ones. Chunks
+ * that follow each other are joined. */
 typedef struct chunk {
     struct chunk *next;
     size_t size; /* of what follows the header */
     size_t pad[2];
 } chunk;
+
+#ifdef __wasi__
+
+#include <stdlib.h>
+
+/* A C library takes all of the memory that there is for its own, so that it is
+ * the one to ask. */
+static void *get_pages(size_t pages) { return malloc(pages * WASM_PAGE); }
+
+#else
+
+static void *get_pages(size_t pages) {
+    size_t at = __builtin_wasm_memory_grow(0, pages);
+    return at == (size_t)-1 ? NULL : (void *)(at * WASM_PAGE);
+}
+
+#endif
 
 static struct {
     chunk *first, *current;
@@ -54,10 +70,9 @@ static void *arena_take(size_t bytes) {
 /* arena_grow gets room for so many bytes at the end of the arena. */
 static bool arena_grow(size_t bytes) {
     size_t pages = (bytes + sizeof(chunk) + WASM_PAGE - 1) / WASM_PAGE;
-    size_t at = __builtin_wasm_memory_grow(0, pages);
-    if (at == (size_t)-1)
+    chunk *c = get_pages(pages);
+    if (!c)
         return false;
-    chunk *c = (chunk *)(at * WASM_PAGE);
     chunk *last = arena.current;
     if (last && (char *)(last + 1) + last->size == (char *)c) {
         last->size += pages * WASM_PAGE;
