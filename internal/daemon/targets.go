@@ -151,18 +151,11 @@ func (t *targets) openSinks(ctx context.Context, c *config.Config) config.Errors
 }
 
 // pluginStats is what the metrics show of plugins.
-func (t *targets) pluginStats() []metrics.PluginStats {
-	out := make([]metrics.PluginStats, 0, len(t.names))
+func (t *targets) pluginStats() metrics.Plugins {
+	out := metrics.Plugins{Host: t.host.Stats()}
 	for _, name := range t.names {
-		s := t.posts[name].stats()
-		var faults int64
-		for _, n := range s.Faults {
-			faults += n
-		}
-		out = append(out, metrics.PluginStats{
-			Sink: name, Plugin: t.posts[name].manifest().Name, Instances: s.Instances, InFlight: s.InFlight,
-			Faults: uint64(faults), MemoryBytes: s.MemoryBytes,
-		})
+		p := t.posts[name]
+		out.Sinks = append(out.Sinks, metrics.PluginStats{Sink: name, Plugin: p.manifest().Name, Stats: p.stats()})
 	}
 	return out
 }

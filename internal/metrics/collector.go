@@ -9,6 +9,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/schedule"
+	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -21,23 +22,26 @@ type Engine interface {
 // PluginStats are the figures of one sink's plugin.
 type PluginStats struct {
 	Sink, Plugin string
-	Instances    int
-	InFlight     int    // calls
-	Faults       uint64 // since the start
-	MemoryBytes  int64  // of all instances
+	wasmhost.Stats
+}
+
+// Plugins are the figures of all plugins and of what hosts them.
+type Plugins struct {
+	Host  wasmhost.HostStats
+	Sinks []PluginStats
 }
 
 // Collector is a prometheus.Collector that reads an engine at each scrape.
 type Collector struct {
 	engine  Engine
-	plugins func() []PluginStats
+	plugins func() Plugins
 	version api.Version
 	now     func() time.Time
 	descs   map[string]*prometheus.Desc // by metric's name
 }
 
 // NewCollector returns a Collector. plugins may be nil: there are none.
-func NewCollector(e Engine, plugins func() []PluginStats, version api.Version) *Collector {
+func NewCollector(e Engine, plugins func() Plugins, version api.Version) *Collector {
 	c := &Collector{engine: e, plugins: plugins, version: version, now: time.Now, descs: map[string]*prometheus.Desc{}}
 	for _, m := range scraped() {
 		c.descs[m.name] = m.desc()
@@ -70,12 +74,40 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if c.plugins == nil {
 		return
 	}
-	for _, p := range c.plugins() {
-		e.emit(instances, float64(p.Instances), p.Sink, p.Plugin)
-		e.emit(pluginInFlight, float64(p.InFlight), p.Sink, p.Plugin)
-		e.emit(pluginFaults, float64(p.Faults), p.Sink, p.Plugin)
-		e.emit(pluginMemory, float64(p.MemoryBytes), p.Sink, p.Plugin)
+	plugins := c.plugins()
+	for i := range plugins.Sinks {
+		e.plugin(&plugins.Sinks[i])
 	}
+	e.host(plugins.Host)
+}
+
+func (e emitter) plugin(p *PluginStats) {
+	labels := []string{p.Sink, p.Plugin}
+	e.emit(instances, float64(p.Instances), labels...)
+	e.emit(pluginInFlight, float64(p.InFlight), labels...)
+	e.emit(pluginMemory, float64(p.MemoryBytes), labels...)
+	e.emit(pluginWaiting, float64(p.Waiting), labels...)
+	e.emit(pluginHeld, float64(p.HeldBytes), labels...)
+	e.emit(pluginIOs, float64(p.IOs), labels...)
+	e.emit(pluginCPU, p.CPU.Seconds(), labels...)
+	e.emit(pluginThrottle, p.Throttled.Seconds(), labels...)
+	e.emit(pluginRestarts, float64(p.Restarts), labels...)
+	e.emit(pluginRecycled, float64(p.Recycled), labels...)
+	e.emit(pluginLinesOut, float64(p.LinesLost), labels...)
+	for kind, n := range p.Faults {
+		e.emit(pluginFaults, float64(n), p.Sink, p.Plugin, string(kind))
+	}
+	for limit, n := range p.Limited {
+		e.emit(pluginLimited, float64(n), p.Sink, p.Plugin, string(limit))
+	}
+}
+
+func (e emitter) host(h wasmhost.HostStats) {
+	e.emit(compilations, float64(h.Compiled), "compiled")
+	e.emit(compilations, float64(h.Cached), "cached")
+	e.emit(compilations, float64(h.Refused), "refused")
+	e.emit(compileSeconds, h.CompileTime.Seconds())
+	e.emit(memoryReserved, float64(h.MemoryBytes))
 }
 
 type emitter struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/schedule"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -55,7 +56,15 @@ func busy(t *testing.T) *prometheus.Registry {
 		}},
 		stats: engine.Stats{Store: outbox.Stats{Commits: 9, FreeBytes: 5, GarbageBytes: 6}},
 	}
-	c := NewCollector(f, func() []PluginStats { return []PluginStats{{"web", "http", 1, 2, 3, 4}} }, api.Version{Version: "1.0", Go: "go1.26"})
+	plugins := Plugins{
+		Host: wasmhost.HostStats{Compiled: 1, Cached: 2, Refused: 3, CompileTime: 1500 * time.Millisecond, MemoryBytes: 4},
+		Sinks: []PluginStats{{"web", "http", wasmhost.Stats{
+			Instances: 1, InFlight: 2, CPU: 2500 * time.Millisecond, Throttled: time.Second, IOs: 7, LinesLost: 8,
+			Faults:  map[wasmhost.FaultKind]int64{wasmhost.FaultBudget: 3, wasmhost.FaultTrap: 0},
+			Limited: map[wasmhost.Limit]int64{wasmhost.LimitSinkIOs: 5},
+		}}},
+	}
+	c := NewCollector(f, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
 	c.now = func() time.Time { return noon }
 	reg.MustRegister(c)
 	return reg
@@ -147,7 +156,17 @@ pawl_breaker_state{sink="web",state="open"} 1`},
 		{"pawl_waiting_resources", `pawl_waiting_resources{class="check",sink="web"} 3
 pawl_waiting_resources{class="fresh",sink="web"} 1
 pawl_waiting_resources{class="retry",sink="web"} 2`},
-		{"pawl_plugin_faults_total", `pawl_plugin_faults_total{plugin="http",sink="web"} 3`},
+		{"pawl_plugin_faults_total", `pawl_plugin_faults_total{kind="budget",plugin="http",sink="web"} 3
+pawl_plugin_faults_total{kind="trap",plugin="http",sink="web"} 0`},
+		{"pawl_plugin_cpu_seconds_total", `pawl_plugin_cpu_seconds_total{plugin="http",sink="web"} 2.5`},
+		{"pawl_plugin_throttled_seconds_total", `pawl_plugin_throttled_seconds_total{plugin="http",sink="web"} 1`},
+		{"pawl_plugin_ios_in_flight", `pawl_plugin_ios_in_flight{plugin="http",sink="web"} 7`},
+		{"pawl_plugin_log_lines_dropped_total", `pawl_plugin_log_lines_dropped_total{plugin="http",sink="web"} 8`},
+		{"pawl_plugin_limited_total", `pawl_plugin_limited_total{limit="ios_max",plugin="http",sink="web"} 5`},
+		{"pawl_plugin_compilations_total", `pawl_plugin_compilations_total{result="cached"} 2
+pawl_plugin_compilations_total{result="compiled"} 1
+pawl_plugin_compilations_total{result="refused"} 3`},
+		{"pawl_plugin_compile_seconds_total", `pawl_plugin_compile_seconds_total 1.5`},
 		{"pawl_store_commit_failures_total", `pawl_store_commit_failures_total 1`},
 		{"pawl_puts_coalesced_total", `pawl_puts_coalesced_total{sink="web"} 1`},
 	} {

@@ -49,8 +49,20 @@ var (
 	configured     = metric{"pawl_sink_configured", gauge, "0 for a sink that left the configuration and has resources still.", []string{"sink"}}
 	instances      = metric{"pawl_plugin_instances", gauge, "Plugin instances.", []string{"sink", "plugin"}}
 	pluginInFlight = metric{"pawl_plugin_calls_in_flight", gauge, "Calls that a plugin's instances hold.", []string{"sink", "plugin"}}
-	pluginFaults   = metric{"pawl_plugin_faults_total", counter, "Faults of a plugin: traps, limits exceeded, malformed answers.", []string{"sink", "plugin"}}
+	pluginFaults   = metric{"pawl_plugin_faults_total", counter, "Faults of a plugin, by kind: traps, limits exceeded, malformed answers.", []string{"sink", "plugin", "kind"}}
 	pluginMemory   = metric{"pawl_plugin_memory_bytes", gauge, "Memory of a plugin's instances.", []string{"sink", "plugin"}}
+	pluginWaiting  = metric{"pawl_plugin_waiting_calls", gauge, "Calls that wait in the host for room in a plugin's instance.", []string{"sink", "plugin"}}
+	pluginHeld     = metric{"pawl_plugin_held_bytes", gauge, "Payloads and responses that wait for a plugin in the host.", []string{"sink", "plugin"}}
+	pluginIOs      = metric{"pawl_plugin_ios_in_flight", gauge, "Requests and sleeps of a plugin that are under way.", []string{"sink", "plugin"}}
+	pluginCPU      = metric{"pawl_plugin_cpu_seconds_total", counter, "CPU time that a plugin used.", []string{"sink", "plugin"}}
+	pluginThrottle = metric{"pawl_plugin_throttled_seconds_total", counter, "Time that a plugin was held back because it had used more than its cpu_share and others wanted to run.", []string{"sink", "plugin"}}
+	pluginRestarts = metric{"pawl_plugin_restarted_calls_total", counter, "Calls that were run again because another one's fault took their instance away.", []string{"sink", "plugin"}}
+	pluginRecycled = metric{"pawl_plugin_recycled_instances_total", counter, "Instances that were replaced because their memory had grown.", []string{"sink", "plugin"}}
+	pluginLinesOut = metric{"pawl_plugin_log_lines_dropped_total", counter, "Log lines of a plugin over log_lines and log_bytes.", []string{"sink", "plugin"}}
+	pluginLimited  = metric{"pawl_plugin_limited_total", counter, "Times that a limit refused what a plugin asked for, without a fault, by the limit's key.", []string{"sink", "plugin", "limit"}}
+	compilations   = metric{"pawl_plugin_compilations_total", counter, "Plugins loaded, by result: compiled, cached (taken from the compile cache), or refused (not compiled, or not within the limits).", []string{"result"}}
+	compileSeconds = metric{"pawl_plugin_compile_seconds_total", counter, "Time that compiling plugins took.", nil}
+	memoryReserved = metric{"pawl_plugin_memory_reserved_bytes", gauge, "What is set aside of limits.plugin_memory_max_bytes.", nil}
 	stored         = metric{"pawl_stored_resources", gauge, "Resources in the store, those included of which only the source's order is remembered.", nil}
 	scheduleBytes  = metric{"pawl_schedule_memory_bytes", gauge, "Memory of the schedule.", nil}
 	watchers       = metric{"pawl_watchers", gauge, "Watches under way.", nil}
@@ -79,7 +91,9 @@ func reported() []metric {
 func scraped() []metric {
 	return []metric{
 		buildInfo, resources, oldestUnacked, due, inFlight, breakerState, suspended, sinkReady, pausedSeconds, configured,
-		instances, pluginInFlight, pluginFaults, pluginMemory, stored, scheduleBytes, watchers, waiters,
+		instances, pluginInFlight, pluginFaults, pluginMemory, pluginWaiting, pluginHeld,
+		pluginIOs, pluginCPU, pluginThrottle, pluginRestarts, pluginRecycled, pluginLinesOut, pluginLimited,
+		compilations, compileSeconds, memoryReserved, stored, scheduleBytes, watchers, waiters,
 		storeCommits, storeChanges, storeRecords, storeWritten, storeWaiting, storeRevision,
 		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, compactions,
 	}
