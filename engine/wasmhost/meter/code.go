@@ -104,7 +104,9 @@ func (m *module) body(s *scan, g *successors, fs []function, i int) ([]byte, *Er
 		most = maxFreeRefs
 	}
 	longest := s.measure(g)
-	if !s.loops && !s.indirect && !s.counted && s.leaf && longest <= most {
+	if m.exact {
+		s.chargeExactly()
+	} else if !s.loops && !s.indirect && !s.counted && s.leaf && longest <= most {
 		f.free, f.paid = true, longest
 	} else {
 		if longest > maxQuiet {
@@ -253,12 +255,15 @@ func (s *scan) appendDynamic(w []byte, d dynamic) []byte {
 	return m.appendSlow(appendIndexed(w, opGlobalGet, m.fuelGlobal()))
 }
 
-// slowBody is the function that is called when fuel or depth is below zero.
+// slowBody is the function that is called when fuel or depth is below zero. What
+// one large instruction owes is paid at once, by as many refills as it takes.
 func (m *module) slowBody() []byte {
 	w := appendIndexed([]byte{0}, opGlobalGet, m.depthGlobal())
 	w = append(w, opI64Const, 0, opI64LtS, opIf, typeNone)
 	w = append(appendIndexed(w, opCall, m.tooDeepIndex()), opUnreachable, opEnd)
-	w = appendIndexed(w, opCall, m.refillIndex())
-	w = append(appendIndexed(w, opGlobalGet, m.fuelGlobal()), opI64Add)
-	return append(appendIndexed(w, opGlobalSet, m.fuelGlobal()), opEnd)
+	w = append(w, opLoop, typeNone)
+	w = appendIndexed(appendIndexed(w, opCall, m.refillIndex()), opGlobalGet, m.fuelGlobal())
+	w = appendIndexed(append(w, opI64Add), opGlobalSet, m.fuelGlobal())
+	w = append(appendIndexed(w, opGlobalGet, m.fuelGlobal()), opI64Const, 0, opI64LtS)
+	return append(appendIndexed(w, opBrIf, 0), opEnd, opEnd)
 }

@@ -7,11 +7,11 @@ import "slices"
 func (s *scan) control(at int, op byte) {
 	switch op {
 	case opBlock, opLoop, opIf:
-		s.open(at, op)
+		s.enter(at, op)
 	case opElse:
-		s.otherwise(at)
+		s.alternative(at)
 	case opEnd:
-		s.close()
+		s.leave()
 	case opBr:
 		s.jump(at, s.label())
 		s.cur = noNode
@@ -33,15 +33,14 @@ func (s *scan) follow() {
 	}
 }
 
-func (s *scan) open(at int, op byte) {
+func (s *scan) enter(at int, op byte) {
 	plain := s.blockType()
-	parent := &s.frames[s.top]
-	if int(parent.depth) >= s.m.limits.Nesting {
+	if len(s.open) > s.m.limits.Nesting {
 		s.r.fail(at, "blocks nest deeper than the %d allowed", s.m.limits.Nesting)
 		return
 	}
 	f := int32(len(s.frames))
-	fr := frame{op: op, plain: plain, parent: s.top, depth: parent.depth + 1, start: s.cur, pending: -1}
+	fr := frame{op: op, plain: plain, depth: int32(len(s.open)), start: s.cur, pending: -1}
 	if op != opBlock {
 		s.follow()
 	}
@@ -52,8 +51,7 @@ func (s *scan) open(at int, op byte) {
 	case op == opBlock && s.blocksEnd == at:
 		s.blocksEnd = s.r.pos
 	}
-	s.frames = append(s.frames, fr)
-	s.top = f
+	s.frames, s.open = append(s.frames, fr), append(s.open, f)
 }
 
 // blockType reads the type of a block, and says whether it is without
@@ -73,8 +71,8 @@ func (s *scan) blockType() bool {
 	return false
 }
 
-func (s *scan) otherwise(at int) {
-	fr := &s.frames[s.top]
+func (s *scan) alternative(at int) {
+	fr := s.innermost()
 	if fr.op != opIf {
 		s.r.fail(at, "an else without an if")
 		return
@@ -94,8 +92,8 @@ func (s *scan) toEnd(from int32, fr *frame) {
 	}
 }
 
-func (s *scan) close() {
-	fr := &s.frames[s.top]
+func (s *scan) leave() {
+	fr := s.innermost()
 	if fr.op == opIf {
 		s.toEnd(fr.start, fr)
 	}
@@ -108,7 +106,7 @@ func (s *scan) close() {
 		}
 	}
 	fr.closed, fr.end = true, s.cur
-	s.top = fr.parent
+	s.open = s.open[:len(s.open)-1]
 }
 
 // table handles br_table.
@@ -152,10 +150,12 @@ func (s *scan) jump(at int, f int32) {
 	case t < 0:
 		s.branch(f, true)
 	case s.frames[t].closed:
-		s.nodes[s.cur].cost += int64(plain[opBrTable].cost) + 1
+		if !s.m.exact { // whose start of the loop is charged by itself
+			s.nodes[s.cur].cost += int64(plain[opBrTable].cost + plain[opLocalGet].cost)
+		}
 		s.branch(t, true)
 	default:
-		depth := s.frames[s.top].depth - s.frames[t].depth
+		depth := s.innermost().depth - s.frames[t].depth
 		s.edits = append(s.edits, edit{pos: at, end: s.r.pos, kind: editBranch, arg: int(depth)})
 		s.branch(t, true)
 	}

@@ -16,8 +16,9 @@ package meter
 // The imports of a rewritten module: functions of the module Module.
 const (
 	Module = "pawl_meter"
-	// Refill is called when fuel is below zero; its result (i64) is added to the
-	// fuel. The host need not return from it: it may trap.
+	// Refill is called when fuel is below zero, and again until it no longer is;
+	// its result (i64, above zero) is added to the fuel. The host need not return
+	// from it: it may trap.
 	Refill = "refill"
 	// TooDeep is called when calls nest too deep. It must not return; if it does,
 	// the module traps. After a trap the instance must not be used again.

@@ -39,6 +39,7 @@ type span struct{ from, to int }
 type module struct {
 	wasm     []byte
 	limits   Limits
+	exact    bool // each node is charged for itself: what plan is tested against
 	sections [len(sectionNames)]*span
 
 	types       int

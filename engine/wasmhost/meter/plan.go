@@ -139,3 +139,10 @@ func (s *scan) keepLossSmall(g *successors) {
 		}
 	}
 }
+
+// chargeExactly charges every node for itself.
+func (s *scan) chargeExactly() {
+	for i := range s.nodes {
+		s.nodes[i].charge = s.nodes[i].cost
+	}
+}

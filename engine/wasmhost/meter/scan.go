@@ -51,7 +51,6 @@ const (
 type frame struct {
 	op      byte
 	plain   bool  // it has no parameters and no results
-	parent  int32 // the frame around it
 	depth   int32 // how many frames are around it
 	start   int32 // of a loop its node, of an if the node with the condition
 	end     int32 // the node behind its end once that is reached
@@ -72,8 +71,8 @@ type scan struct {
 	edits  []edit
 	frames []frame
 
-	cur      int32 // the node that runs here
-	top      int32 // the innermost frame
+	cur      int32   // the node that runs here
+	open     []int32 // the frames that are open, the innermost last
 	locals   int
 	scratch  bool // it needs the scratch local
 	loops    bool // it has a way back
@@ -143,23 +142,25 @@ func (s *scan) branch(f int32, jump bool) {
 	}
 }
 
+// innermost is the frame that was opened last.
+func (s *scan) innermost() *frame { return &s.frames[s.open[len(s.open)-1]] }
+
 func (s *scan) label() int32 {
 	at := s.r.pos
 	l := s.r.u32()
-	if s.r.err == nil && int64(l) > int64(s.frames[s.top].depth) {
-		s.r.fail(at, "label %d does not exist: %d are open", l, s.frames[s.top].depth+1)
+	if s.r.err == nil && int64(l) >= int64(len(s.open)) {
+		s.r.fail(at, "label %d does not exist: %d are open", l, len(s.open))
 	}
-	f := s.top
-	for ; s.r.err == nil && l > 0; l-- {
-		f = s.frames[f].parent
+	if s.r.err != nil {
+		return 0
 	}
-	return f
+	return s.open[len(s.open)-1-int(l)]
 }
 
 // reset makes s ready for the function's body, whose locals it reads.
 func (s *scan) reset(params int, body span) {
 	m := s.m
-	*s = scan{m: m, r: s.r, nodes: s.nodes[:0], edges: s.edges[:0], edits: s.edits[:0], frames: s.frames[:0],
+	*s = scan{m: m, r: s.r, nodes: s.nodes[:0], edges: s.edges[:0], edits: s.edits[:0], frames: s.frames[:0], open: s.open[:0],
 		calls: s.calls[:0], callee: s.callee, leaf: true}
 	s.r.pos, s.r.end, s.r.err = body.from, body.to, nil
 	s.locals = params
@@ -177,13 +178,13 @@ func (s *scan) reset(params int, body span) {
 	s.groups.to = s.r.pos
 	s.code = s.r.pos
 	s.cur = s.newNode(s.code)
-	s.frames = append(s.frames, frame{op: 0, parent: -1, pending: -1})
+	s.frames, s.open = append(s.frames, frame{op: 0, pending: -1}), append(s.open, 0)
 }
 
 // function scans one function's body.
 func (s *scan) function(params int, body span) *Error {
 	s.reset(params, body)
-	for s.r.err == nil && s.top >= 0 {
+	for s.r.err == nil && len(s.open) > 0 {
 		s.instruction()
 	}
 	if s.r.more() {
