@@ -31,11 +31,13 @@ var benchmarks = []benchmark{
 	{"hot", "one key hit by 1,000 callers: records written per Put", benchHot},
 	{"scale", "a million and five million resources: memory, schedule, time to the first delivery", benchScale},
 	{"http", "the http adapter beside a plain Go HTTP client doing the same requests", benchHTTP},
-	{"parked", "5,000 calls in flight in one plugin instance", benchParked},
+	{"parked", "5,000 calls in flight in one plugin instance, and 10,000; in Go and in Rust", benchParked},
 	{"churn", "a million put/ack cycles over a thousand keys: disk", benchChurn},
 	{"call", "Apply of 1 KiB by a plugin that does nothing, beside Extism with a timeout", benchCall},
 	{"meter", "what metering costs a guest that works on JSON, beside wazero's cancellable mode", benchMeter},
-	{"start", "a plugin made ready with a warm compile cache", benchStart},
+	{"loop", "an endless loop under a budget of 100 ms, and another sink beside it", benchLoop},
+	{"soak", "a million calls and a hundred hot swaps under load: memory, goroutines", benchSoak},
+	{"start", "the shipped plugins made ready, with a cold and with a warm compile cache", benchStart},
 }
 
 // report is what a benchmark may use and where it says what it found.
