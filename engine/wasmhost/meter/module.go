@@ -26,6 +26,11 @@ const (
 var sectionNames = [...]string{"custom", "type", "import", "function", "table", "memory", "global",
 	"export", "start", "element", "code", "data", "data count"}
 
+// sectionItems is what the sections that are a vector have.
+var sectionItems = [...]string{secType: "types", secImport: "imports", secFunction: "functions", secTable: "tables",
+	secMemory: "memories", secGlobal: "globals", secExport: "exports", secElement: "element segments",
+	secCode: "bodies", secData: "data segments"}
+
 // sectionOrder is the order in which sections stand in a module.
 var sectionOrder = [...]byte{secType, secImport, secFunction, secTable, secMemory, secGlobal, secExport,
 	secStart, secElement, secDataCount, secCode, secData}
@@ -140,7 +145,7 @@ func (m *module) items(id byte, limit int, added [][]byte, each func(r *reader, 
 		}
 	} else {
 		r.pos, r.end = s.from, s.to
-		n = r.count(limit, sectionNames[id]+"s")
+		n = r.count(limit, sectionItems[id])
 	}
 	w := make([]byte, 0, r.end-r.pos+64)
 	w = binary.AppendUvarint(w, uint64(n+len(added)))
