@@ -25,7 +25,11 @@ build: plugins ## build bin/pawl and the programs of the quick start
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/pawl ./examples/quickstart/...
 
 .PHONY: plugins
-plugins: $(WASM) ## build the shipped plugins into the folder that is embedded
+plugins: $(WASM) sdks ## build the shipped plugins, and pack the SDKs, into the folders that are embedded
+
+.PHONY: sdks
+sdks:
+	@for l in go rust c; do $(GO) run ./internal/scaffold/pack sdk/$$l internal/scaffold/sdk/$$l.zip; done
 
 # Go's own build cache makes an unchanged plugin cheap; its file is touched only
 # when its bytes change, so that nothing after it is built anew.
@@ -86,4 +90,4 @@ bench: plugins ## every benchmark that the docs name, each with its ratio
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin $(WASM) examples/quickstart/.demo
+	rm -rf bin $(WASM) internal/scaffold/sdk/*.zip examples/quickstart/.demo
