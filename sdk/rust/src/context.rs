@@ -156,7 +156,7 @@ fn answer(response: Result<Vec<u8>, i64>, upstream: &str) -> Result<HttpResponse
 fn refusal(code: i64, upstream: &str) -> Failure {
     let (kind, message) = match code {
         ENDED => (FailureKind::Cancelled, "the call has ended"),
-        TOO_MANY => (FailureKind::Denied, "too many requests under way in one call"),
+        TOO_MANY => (FailureKind::Cancelled, "too many requests are under way"), // of the blocking form
         -3 => (FailureKind::Denied, "the request is larger than the host allows"),
         _ => (FailureKind::Denied, "the host refused the request"),
     };

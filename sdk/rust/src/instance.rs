@@ -42,7 +42,7 @@ pub(crate) enum Want {
 /// Code of `Host::io_start`: the call has ended.
 pub(crate) const ENDED: i64 = -1;
 
-/// Code of `Host::io_start`: the call has as many I/Os under way as it may have.
+/// Code of `Host::io_start`: the call, or the sink, has as many I/Os under way as it may have.
 pub(crate) const TOO_MANY: i64 = -2;
 
 /// How often one entry polls futures before it returns: a future that wakes
@@ -62,6 +62,7 @@ pub(crate) struct Instance {
     plugin: Box<dyn Serve>,
     calls: RefCell<BTreeMap<i64, Call>>,
     ios: RefCell<BTreeMap<i64, Wait>>,
+    backlog: RefCell<VecDeque<Waker>>, // of calls without an I/O, that wait until the sink has fewer
     ready: Arc<Mutex<VecDeque<i64>>>,
     running: Cell<i64>,
 }
@@ -69,8 +70,8 @@ pub(crate) struct Instance {
 struct Call {
     task: Option<Task>, // None while it is polled
     alarm: Arc<Alarm>,
-    ios: usize,           // under way
-    backlog: Vec<Waker>,  // of I/Os that wait until fewer are
+    ios: usize,          // under way
+    backlog: Vec<Waker>, // of I/Os that wait until the call has fewer
 }
 
 struct Wait {
@@ -104,6 +105,7 @@ impl Instance {
             plugin,
             calls: RefCell::default(),
             ios: RefCell::default(),
+            backlog: RefCell::default(),
             ready: Arc::default(),
             running: Cell::new(0),
         })
@@ -139,6 +141,7 @@ impl Instance {
     }
 
     pub(crate) fn poll(&self) -> Want {
+        self.backlog.borrow_mut().drain(..).for_each(Waker::wake);
         self.run()
     }
 
@@ -157,11 +160,24 @@ impl Instance {
             let next = self.ready.lock().expect("no holder panics").pop_front();
             match next {
                 Some(call) => self.step(call),
-                None if self.calls.borrow().is_empty() => return Want::Nothing,
-                None => return Want::Io,
+                None => return self.want(),
             }
         }
         Want::Poll
+    }
+
+    /// What an instance wants in which no future can go on.
+    fn want(&self) -> Want {
+        if self.calls.borrow().is_empty() {
+            return Want::Nothing;
+        }
+        // Where the sink's I/Os are all another instance's, nothing wakes the backlog.
+        let woken = self.backlog.borrow().is_empty() || self.ios.borrow().values().any(|wait| wait.response.is_none());
+        if woken {
+            Want::Io
+        } else {
+            Want::Poll
+        }
     }
 
     /// Lets one call go on until it waits or ends.
@@ -184,14 +200,19 @@ impl Instance {
         self.running.set(0);
     }
 
-    /// Begins an I/O of a call. Pending with no id: later, as the call has too many.
+    /// Begins an I/O of a call. None: there are too many; the waker is called
+    /// when it is worth another try.
     pub(crate) fn io_start(&self, id: i64, kind: u32, message: &[u8], waker: &Waker) -> Result<Option<i64>, i64> {
         let io = self.host.io_start(id, kind, message);
         let mut calls = self.calls.borrow_mut();
         match calls.get_mut(&id) {
             Some(call) if io > 0 => call.ios += 1,
-            Some(call) if io == TOO_MANY && call.ios > 0 => {
-                call.backlog.push(waker.clone());
+            Some(call) if io == TOO_MANY => {
+                if call.ios > 0 {
+                    call.backlog.push(waker.clone());
+                } else {
+                    self.backlog.borrow_mut().push_back(waker.clone());
+                }
                 return Ok(None);
             }
             _ => return Err(io),
@@ -229,6 +250,10 @@ impl Instance {
         if let Some(call) = self.calls.borrow_mut().get_mut(&call) {
             call.ios -= 1;
             call.backlog.drain(..).for_each(Waker::wake);
+        }
+        // One, for the one that has ended: to wake all for each would be work by the square.
+        if let Some(waker) = self.backlog.borrow_mut().pop_front() {
+            waker.wake();
         }
     }
 }

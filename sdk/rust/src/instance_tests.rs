@@ -122,6 +122,42 @@ fn more_ios_than_a_call_may_have_take_turns() {
 }
 
 #[test]
+fn more_ios_than_the_sink_may_have_take_turns() {
+    let b = bench(|cx, _| async move { get(&cx, "/").await.map(drop).map_err(Error::from) });
+    b.host.sink_ios.set(3);
+    for call in 2..12 {
+        assert_eq!(b.apply(call), Want::Io);
+    }
+    b.instance.cancel(6); // while it waits for its turn
+    b.instance.cancel(11);
+    let mut ended = 0;
+    while let Some(&io) = b.waiting().first() {
+        b.end(io);
+        ended += 1;
+    }
+    // The wakes of those that were cancelled are lost: a poll goes on.
+    while b.instance.poll() != Want::Nothing {
+        for io in b.waiting() {
+            b.end(io);
+            ended += 1;
+        }
+    }
+    assert_eq!((ended, b.answers().len()), (8, 8));
+}
+
+#[test]
+fn an_instance_that_waits_for_the_ios_of_others_asks_to_be_polled() {
+    let b = bench(|cx, _| async move { get(&cx, "/").await.map(drop).map_err(Error::from) });
+    b.host.sink_ios.set(0);
+    assert_eq!(b.apply(2), Want::Poll);
+    assert_eq!(b.instance.poll(), Want::Poll);
+    b.host.sink_ios.set(1);
+    assert_eq!(b.instance.poll(), Want::Io);
+    assert_eq!(b.end(1), Want::Nothing);
+    assert_eq!(b.answers(), [(2, Status::Ok)]);
+}
+
+#[test]
 fn what_loses_a_race_is_cancelled_at_the_host() {
     let b = bench(|cx, _| async move {
         match race(get(&cx, "/slow"), get(&cx, "/fast")).await {

@@ -233,6 +233,7 @@ pub(crate) struct FakeHost {
     logged: RefCell<Vec<String>>,
     slept: Cell<Duration>,
     ios: Cell<i64>,
+    pub(crate) sink_ios: Cell<usize>, // that all calls may have under way
 }
 
 impl FakeHost {
@@ -248,6 +249,7 @@ impl FakeHost {
             logged: RefCell::default(),
             slept: Cell::default(),
             ios: Cell::default(),
+            sink_ios: Cell::new(usize::MAX),
         }
     }
 
@@ -300,7 +302,8 @@ impl Host for FakeHost {
         if self.ended.borrow().contains(&call) {
             return ENDED;
         }
-        if self.done.borrow().iter().filter(|ended| ended.call == call).count() == CALL_IOS {
+        let of_call = self.done.borrow().iter().filter(|ended| ended.call == call).count();
+        if of_call >= CALL_IOS || self.done.borrow().len() >= self.sink_ios.get() {
             return TOO_MANY;
         }
         let io = self.ios.get() + 1;

@@ -60,13 +60,17 @@ impl Things {
 
     async fn apply(self: Rc<Self>, cx: Context, r: Request) -> Result<Observation> {
         let put = self.request("PUT", &r).header("Content-Type", "application/json").body(r.payload);
-        cx.http(put).await?.success()?;
+        if cx.http(put).await?.success()?.status == 202 {
+            return Err(Error::retry("the target has only accepted the object; it may not hold it yet"));
+        }
         Ok(Observation { as_found: pawl::hex(&r.content_hash), ..self.seen(&r.key) })
     }
 
     async fn delete(self: Rc<Self>, cx: Context, r: Request) -> Result<()> {
-        cx.http(self.request("DELETE", &r)).await?.success()?; // 404 is "not found", which is success here
-        Ok(())
+        match cx.http(self.request("DELETE", &r)).await?.success()?.status {
+            202 => Err(Error::in_progress("the target has only accepted the deletion")),
+            _ => Ok(()), // and a 404 is "not found", which is success here
+        }
     }
 
     fn request(&self, method: &str, r: &Request) -> HttpRequest {
