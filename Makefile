@@ -78,6 +78,7 @@ tidy:
 .PHONY: generated
 generated: plugins
 	@$(GO) test -run 'Fresh|Golden|Scenarios|ImportDirections' ./... | { grep -v "no test" || true; }
+	@cd sdk/abi/gen && $(GO) test -run Fresh .
 
 .PHONY: generate
 generate: plugins ## write the generated docs and golden files anew

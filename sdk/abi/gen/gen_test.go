@@ -2,13 +2,21 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-func TestTheVectorsAreThoseOfTheCasesAndTheSchema(t *testing.T) {
-	want, err := generate("..")
+var update = flag.Bool("update", false, "write the vectors and the reference anew")
+
+func TestTheVectorsAndTheReferenceAreFresh(t *testing.T) {
+	if *update {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, page, err := generate("..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,17 +25,21 @@ func TestTheVectorsAreThoseOfTheCasesAndTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range found {
-		name := filepath.Base(path)
 		got, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want[name]) {
-			t.Errorf("%s is out of date; make it again with \"go run .\" in sdk/abi/gen", path)
+		if !bytes.Equal(got, want[filepath.Base(path)]) {
+			t.Errorf("%s is out of date; run: make generate", path)
 		}
-		delete(want, name)
+		delete(want, filepath.Base(path))
 	}
 	for name := range want {
-		t.Errorf("%s is missing; make it with \"go run .\" in sdk/abi/gen", name)
+		t.Errorf("%s is missing; run: make generate", name)
+	}
+	if got, err := os.ReadFile(referencePath); err != nil {
+		t.Error(err)
+	} else if !bytes.Equal(got, page) {
+		t.Errorf("%s is out of date; run: make generate", referencePath)
 	}
 }

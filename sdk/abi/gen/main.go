@@ -1,7 +1,8 @@
 // Command gen writes the golden vectors of the plugin ABI, ../vectors, from the
-// cases in cases.go and the schema, ../pawl/plugin/v1/plugin.proto. It encodes
-// and decodes with Google's protobuf, so that the vectors are independent of
-// every codec that they check.
+// cases in cases.go and the schema, ../pawl/plugin/v1/plugin.proto; and the
+// reference of the ABI, docs/plugins/abi.md, from the schema, the vectors and
+// reference.md.tmpl. It encodes and decodes with Google's protobuf, so that the
+// vectors are independent of every codec that they check.
 //
 //	go run .
 package main
@@ -35,16 +36,28 @@ type file struct {
 	Value     map[string]any `json:"value,omitempty"`
 }
 
+// referencePath is where the reference goes, from this folder.
+var referencePath = filepath.Join("..", "..", "..", "docs", "plugins", "abi.md")
+
 func main() {
-	files, err := generate("..")
-	if err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
+	}
+}
+
+func run() error {
+	files, page, err := generate("..")
+	if err != nil {
+		return err
 	}
 	if err := write(filepath.Join("..", "vectors"), files); err != nil {
-		fmt.Fprintln(os.Stderr, "gen:", err)
-		os.Exit(1)
+		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(referencePath), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(referencePath, page, 0o644)
 }
 
 // write replaces the vectors in dir, so that those of dropped cases go.
@@ -69,16 +82,29 @@ func write(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// generate returns the content of every vector by file name. root is sdk/abi.
-func generate(root string) (map[string][]byte, error) {
-	c := protocompile.Compiler{Resolver: &protocompile.SourceResolver{ImportPaths: []string{root}}}
+// generate returns the content of every vector by file name, and the reference.
+// root is sdk/abi.
+func generate(root string) (files map[string][]byte, page []byte, err error) {
+	c := protocompile.Compiler{
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{root}},
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
 	compiled, err := c.Compile(context.Background(), "pawl/plugin/v1/plugin.proto")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	if files, err = encodeAll(compiled[0]); err != nil {
+		return nil, nil, err
+	}
+	page, err = makeReference(compiled[0], files)
+	return files, page, err
+}
+
+// encodeAll returns the content of every vector by file name.
+func encodeAll(schema protoreflect.FileDescriptor) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, v := range vectors {
-		desc := compiled[0].Messages().ByName(protoreflect.Name(v.message))
+		desc := schema.Messages().ByName(protoreflect.Name(v.message))
 		if desc == nil {
 			return nil, fmt.Errorf("%s: no message %s", v.name, v.message)
 		}
