@@ -213,6 +213,10 @@ func (in *instance) faulted(entered *call, kind FaultKind, err error, suspect bo
 // Calls that were not entered yet move to another instance.
 func (in *instance) fault(entered *call, kind FaultKind, err error) {
 	in.dead = true
+	alone := in.live.n == 1
+	if entered == nil && alone {
+		entered = in.live.head
+	}
 	in.sink.countFault(kind)
 	f := in.sink.newFault("", kind, err)
 	if entered != nil {
@@ -225,7 +229,6 @@ func (in *instance) fault(entered *call, kind FaultKind, err error) {
 		in.failStart(kind, err)
 		return
 	}
-	alone := in.live.n == 1
 	var again []*call
 	for c := in.live.head; c != nil; c = in.live.head {
 		guilty := c == entered || alone
