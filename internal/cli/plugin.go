@@ -21,7 +21,7 @@ type bundledPlugin struct {
 func (a *app) pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Look at the plugins that come with pawl",
+		Short: "Make, try and look at plugins",
 		Args:  onlyCommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -48,7 +48,7 @@ func (a *app) pluginCommand() *cobra.Command {
 		},
 	}
 	a.outputFlag(list)
-	cmd.AddCommand(list)
+	cmd.AddCommand(list, a.pluginNewCommand(), a.pluginBuildCommand(), a.pluginTestCommand(), a.pluginRunCommand(), a.pluginInspectCommand())
 	cmd.AddCommand(a.pluginPushCommand(), a.pluginPullCommand())
 	return cmd
 }

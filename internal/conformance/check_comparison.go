@@ -65,7 +65,7 @@ var comparisonChecks = []Check{
 	},
 	{
 		ID:    "as-found",
-		Wants: "The as_found hash of an unchanged object is always the same, whatever is desired, and another one when its content changed.",
+		Wants: "The as_found hash of an object is the same with the ack and in every look at it, and another one when its content changed.",
 		Fix:   "Hash what the target holds at the fields that the adapter owned at the ack: in a fixed order, and without times and versions.",
 		Run:   asFound,
 	},

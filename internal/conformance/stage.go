@@ -86,15 +86,6 @@ func (s *Stage) Close() {
 	s.gate.close()
 }
 
-// Sink returns the open sink.
-func (s *Stage) Sink() *wasmhost.Sink { return s.sink }
-
-// Exchanges returns the last HTTP exchanges with the target, oldest first.
-func (s *Stage) Exchanges() []Exchange { return s.gate.last(maxKept) }
-
-// Lines returns what the plugin and the host logged of the sink.
-func (s *Stage) Lines() []Line { return s.book.of(s.name) }
-
 // line is the sink's upstream. It can be cut, so that connecting is refused.
 type line struct {
 	*upstream.Upstream

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/bundled"
+	"github.com/pawlsync/pawl/internal/conformance"
+)
+
+// readModule reads the module that an argument names: a file, or where there is
+// none a bundled plugin. name is what errors call it.
+func readModule(arg string) (wasm []byte, name string, err error) {
+	wasm, err = os.ReadFile(arg)
+	if errors.Is(err, fs.ErrNotExist) {
+		if bundledWASM, berr := bundled.Plugin(arg); berr == nil {
+			return bundledWASM, arg, nil
+		}
+		return nil, "", fmt.Errorf("there is neither a file nor a bundled plugin %q (bundled are %s): %w", arg, strings.Join(bundled.Names(), ", "), fs.ErrNotExist)
+	}
+	return wasm, strings.TrimSuffix(filepath.Base(arg), ".wasm"), err
+}
+
+// hostOptions are what the plugin commands run modules with: compiled apart, as
+// nobody said that they can be trusted.
+func (a *app) hostOptions() wasmhost.Options {
+	return wasmhost.Options{Compiler: wasmhost.Compiler{Command: a.compileCommand()}}
+}
+
+// fixtureName is what a fixture beside a module is called.
+const fixtureName = "fixture.yaml"
+
+// readFixture reads the fixture that a flag names, or the one beside the module,
+// or takes the default one. target, if set, is a real target's URL.
+func readFixture(flag, module, target string) (*conformance.Fixture, error) {
+	f := conformance.DefaultFixture()
+	path := flag
+	if path == "" {
+		beside := filepath.Join(filepath.Dir(module), fixtureName)
+		if _, err := os.Stat(beside); err == nil {
+			path = beside
+		}
+	}
+	if path != "" {
+		var err error
+		if f, err = conformance.ReadFixture(path); err != nil {
+			return nil, err
+		}
+	}
+	if target == "" {
+		return f, nil
+	}
+	name, url, named := strings.Cut(target, "=")
+	if !named || strings.Contains(name, ":") {
+		name, url = f.Upstream.Name, target
+	}
+	f.Upstream.Name, f.Upstream.URL = name, url
+	f.Store = conformance.Store{}
+	return f, nil
+}
