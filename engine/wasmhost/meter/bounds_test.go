@@ -49,13 +49,8 @@ var endless = map[string]func(m *asm.Module) asm.Code{
 	"a jump to itself through the start of a loop": only(asm.Loop(
 		asm.Block(asm.Get(0), asm.BrTable([]int{0}, 0)),
 		asm.I32(0), asm.Set(0), asm.Br(0))),
-	"calls in exponential number": func(m *asm.Module) asm.Code {
-		f := m.Func(":", "", asm.Nop)
-		for range 60 {
-			f = m.Func(":", "", asm.Repeat(2, asm.Call(f)))
-		}
-		return asm.Call(f)
-	},
+	"calls in exponential number":                        exponential(60),
+	"calls in exponential number, too few to be counted": exponential(24),
 	"calls through a table in exponential number": func(m *asm.Module) asm.Code {
 		fs := []int{m.Func(":", "", asm.Nop)}
 		for i := range 60 {
@@ -80,6 +75,17 @@ var endless = map[string]func(m *asm.Module) asm.Code{
 		e := m.ElemPassive(slices.Repeat([]int{0}, 10)...)
 		return asm.Forever(asm.I32(0), asm.I32(0), asm.I32(10), asm.TableInit(e, 0))
 	},
+}
+
+// exponential is a chain of functions each of which calls the next one twice.
+func exponential(n int) func(m *asm.Module) asm.Code {
+	return func(m *asm.Module) asm.Code {
+		f := m.Func(":", "", asm.Nop)
+		for range n {
+			f = m.Func(":", "", asm.Repeat(2, asm.Call(f)))
+		}
+		return asm.Call(f)
+	}
 }
 
 func TestWhatRunsForEverRunsOutOfFuel(t *testing.T) {

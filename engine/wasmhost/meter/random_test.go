@@ -72,7 +72,7 @@ func (g *generator) inside(nested int) asm.Code {
 func (g *generator) statement(nested int) asm.Code {
 	simple := 7
 	if nested > 0 {
-		simple = 14
+		simple = 16
 	}
 	switch g.IntN(simple) {
 	default:
@@ -113,7 +113,7 @@ func (g *generator) statement(nested int) asm.Code {
 		return asm.Seq(c[:len(c)-1], asm.Code{0x05}, g.inside(nested), asm.Code{0x0b})
 	case 11, 12:
 		return asm.Loop(g.inside(nested))
-	case 13:
+	case 13, 14, 15:
 		return g.dispatch(nested)
 	}
 }
@@ -130,7 +130,7 @@ func (g *generator) dispatch(nested int) asm.Code {
 		// Inside of the blocks that are still open, and of the loop.
 		g.labels += n - 1 - i + 1
 		part := g.block(nested - 1)
-		if g.IntN(2) == 0 {
+		if g.IntN(4) > 0 {
 			part = asm.Seq(part, asm.If(g.expr(2), asm.I32(g.IntN(n+2)), asm.Set(4), asm.Br(n-1-i+1)))
 		}
 		if g.IntN(3) == 0 {
@@ -153,7 +153,7 @@ func randomModule(seed uint64) []byte {
 	m.Table(asm.FuncRef, 16, 16)
 	var all []int
 	for i := range g.funcs {
-		g.left = 1 + g.IntN(60)
+		g.left = 1 + g.IntN(100)
 		body := asm.Seq(g.block(4), g.block(4), g.expr(2))
 		f := m.Func("ii:i", "iii", body)
 		all = append(all, f, f, f)
@@ -260,7 +260,7 @@ func trap(err error) string {
 func TestRandomModulesAreUnchangedAndPay(t *testing.T) {
 	seed := cmp.Or(*seedFlag, rand.Uint64())
 	t.Logf("again with -seed %d", seed)
-	n := 400
+	n := 250
 	if testing.Short() {
 		n = 40
 	}
