@@ -121,11 +121,18 @@ func (l *loader) checkPlugin(c *Config, name string) {
 	switch {
 	case p.Path != "" && p.Bundled != "":
 		l.wrong(path+".bundled", "path is set too", "keep one of them")
+	case p.OCI != "" && p.Path+p.Bundled != "":
+		l.wrong(path+".oci", "path or bundled is set too", "keep one of them")
+	case p.OCI != "":
+		if !pinnedRef.MatchString(p.OCI) {
+			l.wrong(path+".oci", "is no pinned reference", "write HOST/REPOSITORY@sha256:DIGEST; pawl plugin pull HOST/REPOSITORY:TAG prints it")
+		}
+	case l.badKeys[path+".oci"]:
 	case p.Path != "" || l.badKeys[path+".path"]:
 	case p.Bundled == "" && slices.Contains(l.bundled, name):
 		p.Bundled = name
 	case p.Bundled == "":
-		l.wrong(path, "nothing says where the module is", "set path, or bundled to one of "+strings.Join(l.bundled, ", "))
+		l.wrong(path, "nothing says where the module is", "set path or oci, or bundled to one of "+strings.Join(l.bundled, ", "))
 	case !slices.Contains(l.bundled, p.Bundled):
 		l.wrong(path+".bundled", "no bundled plugin is called "+shown(p.Bundled), didYouMean(p.Bundled, l.bundled))
 	}
@@ -141,6 +148,7 @@ func (l *loader) checkPlugin(c *Config, name string) {
 
 var (
 	methodWord = regexp.MustCompile(`^[A-Z]+$`)
+	pinnedRef  = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/[a-z0-9][a-z0-9._/-]*@sha256:[0-9a-f]{64}$`)
 	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 	envWord    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )

@@ -85,7 +85,7 @@ type Metrics struct {
 
 // Wasm is how plugins are compiled.
 type Wasm struct {
-	CacheDir       string        `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, for nobody else to read or write. It may be removed at any time; the next start takes longer."`
+	CacheDir       string        `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, and of those from registries, for nobody else to read or write. It may be removed at any time; the next start takes longer and needs the registries."`
 	StackMax       Bytes         `key:"stack_max_bytes" default:"16MiB" min:"64KiB" max:"64MiB" doc:"Stack of a plugin's calls that may be recursive, as estimated from above."`
 	TableMax       int           `key:"table_elements_max" default:"1000000" min:"1" max:"100000000" unit:"elements" doc:"Elements of each table of a plugin."`
 	CompileMemory  Bytes         `key:"compile_memory_bytes" default:"1GiB" min:"64MiB" max:"1TiB" doc:"Memory of the process that compiles a plugin which is not trusted. Enforced on Linux."`
@@ -93,10 +93,12 @@ type Wasm struct {
 	CompileTimeout time.Duration `key:"compile_timeout" default:"2m" min:"1s" max:"1h" doc:"Longest time that compiling a plugin may take."`
 }
 
-// Plugin says where a wasm module comes from: exactly one of Path and Bundled is set.
+// Plugin says where a wasm module comes from: exactly one of
+// Path, Bundled and OCI is set.
 type Plugin struct {
 	Path    string     `key:"path" type:"path" doc:"The .wasm file."`
 	Bundled string     `key:"bundled" doc:"Name of a plugin that comes with pawl."`
+	OCI     string     `key:"oci" doc:"Plugin in an OCI registry, pinned: HOST/REPOSITORY@sha256:DIGEST, as pawl plugin push and pull print it. It is fetched at the first start with the credentials of docker login, and kept in wasm.cache_dir: later starts need no registry."`
 	SHA256  string     `key:"sha256" doc:"Digest that the module must have, 64 hexadecimal digits; empty: any."`
 	Trusted bool       `key:"trusted" default:"false" doc:"Compile the plugin in the daemon's own process. Others are compiled in a process with limits, since a hostile module can make a compiler take any time and memory; bundled ones are always trusted. It changes nothing about how the plugin is limited when it runs."`
 	Limits  SinkLimits `key:"limits" inherits:"defaults" doc:"Limits of every sink of this plugin that does not set them itself."`

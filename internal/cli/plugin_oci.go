@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,7 +81,7 @@ for plugins.<name>.sha256 of the configuration.
 				repository, _, _ := strings.Cut(pulled.Ref, "@")
 				file = path.Base(repository) + ".wasm"
 			}
-			if err := writeWhole(file, pulled.Module); err != nil {
+			if err := oci.WriteFile(file, pulled.Module, 0o644); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Out, "pulled  %s\nsha256  %s\nfile    %s (%s)\n", pulled.Ref, pulled.SHA256, file, size(int64(len(pulled.Module))))
@@ -106,37 +104,13 @@ func plainHTTPFlag(cmd *cobra.Command, v *bool) {
 
 // registryOptions says how registries are reached.
 func (a *app) registryOptions(cmd *cobra.Command, plainHTTP bool) (oci.Options, error) {
-	o := oci.Options{UserAgent: "pawl/" + a.version.Version}
+	o := oci.Options{UserAgent: "pawl/" + a.version.Version, CredentialsFile: oci.DockerConfig(a.lookupEnv)}
 	if cmd.Flags().Changed("plain-http") {
 		if o.Scheme = "https"; plainHTTP {
 			o.Scheme = "http"
 		}
 	}
-	switch {
-	case a.env("DOCKER_CONFIG") != "":
-		o.CredentialsFile = filepath.Join(a.env("DOCKER_CONFIG"), "config.json")
-	case a.env("HOME") != "":
-		o.CredentialsFile = filepath.Join(a.env("HOME"), ".docker", "config.json")
-	}
 	var err error
 	o.TLS, err = a.tls.config()
 	return o, err
-}
-
-// writeWhole writes a file that others, such as a daemon that looks for a new
-// plugin, see either as it was or complete.
-func writeWhole(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

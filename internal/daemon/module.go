@@ -9,10 +9,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/bundled"
+	"github.com/pawlsync/pawl/internal/oci"
 )
 
 // module is a loaded plugin. It is closed when it was replaced and no sink runs it
@@ -93,14 +95,31 @@ func (ms *modules) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// readPlugin reads a plugin's module: the file that the configuration names, or a
-// bundled one. key is the one that names it, "" where none does: a bundled plugin
-// that was not declared.
-func readPlugin(name string, p config.Plugin) (key string, wasm []byte, err error) {
+// pullTimeout is how long a registry may take to hand out a plugin.
+const pullTimeout = 2 * time.Minute
+
+// source is where modules come from that are no files.
+type source struct {
+	dir string // keeps what was pulled from registries
+	oci oci.Options
+}
+
+// read reads a plugin's module: the file or the artifact that the configuration
+// names, or a bundled one. key is the one that names it, "" where none does: a
+// bundled plugin that was not declared.
+func (s *source) read(ctx context.Context, name string, p config.Plugin) (key string, wasm []byte, err error) {
 	switch {
 	case p.Path != "":
 		wasm, err = os.ReadFile(p.Path)
 		return "plugins." + name + ".path", wasm, err
+	case p.OCI != "":
+		ctx, cancel := context.WithTimeoutCause(ctx, pullTimeout, fmt.Errorf("the registry took longer than %v", pullTimeout))
+		defer cancel()
+		pulled, err := oci.Cached(ctx, s.dir, p.OCI, s.oci)
+		if err != nil {
+			return "plugins." + name + ".oci", nil, err
+		}
+		return "plugins." + name + ".oci", pulled.Module, nil
 	case p.Bundled != "":
 		wasm, err = bundled.Plugin(p.Bundled)
 		return "plugins." + name + ".bundled", wasm, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -12,11 +13,13 @@ import (
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/kube"
 	"github.com/pawlsync/pawl/internal/metrics"
+	"github.com/pawlsync/pawl/internal/oci"
 )
 
 // targets are the configured sinks with what they run on.
 type targets struct {
 	host      *wasmhost.Host
+	source    source // of modules
 	upstreams map[string]*upstream.Upstream
 	modules   *modules
 	posts     map[string]*post // of sinks
@@ -29,6 +32,9 @@ func openTargets(ctx context.Context, c *config.Config, o Options) (*targets, er
 	t := &targets{
 		upstreams: map[string]*upstream.Upstream{}, modules: newModules(), posts: map[string]*post{},
 		names: slices.Sorted(maps.Keys(c.Sinks)),
+		source: source{dir: filepath.Join(c.Wasm.CacheDir, "pulled"), oci: oci.Options{
+			UserAgent: "pawl/" + o.Version.Version, CredentialsFile: oci.DockerConfig(o.LookupEnv),
+		}},
 	}
 	if err := t.open(ctx, c, o); err != nil {
 		return nil, errors.Join(err, t.closeAll())
@@ -92,7 +98,7 @@ func (t *targets) man(ctx context.Context, c *config.Config, name string) *confi
 	s := c.Sinks[name]
 	m := t.modules.current(s.Plugin)
 	if m == nil {
-		key, wasm, err := readPlugin(s.Plugin, c.Plugins[s.Plugin])
+		key, wasm, err := t.source.read(ctx, s.Plugin, c.Plugins[s.Plugin])
 		if err != nil {
 			return c.Wrong(orElse(key, "sinks."+name+".plugin"), err.Error(), "")
 		}
@@ -116,10 +122,13 @@ func (t *targets) man(ctx context.Context, c *config.Config, name string) *confi
 	return nil
 }
 
-// load loads a module. What is bundled came with this binary, and is trusted.
+// trusted: what is bundled came with this binary.
+func trusted(p config.Plugin) bool { return p.Trusted || p.Path+p.OCI == "" }
+
+// load loads a module.
 func (t *targets) load(ctx context.Context, wasm []byte, name string, p config.Plugin) (*module, error) {
 	load := t.host.Load
-	if p.Trusted || p.Path == "" {
+	if trusted(p) {
 		load = t.host.LoadTrusted
 	}
 	loaded, err := load(ctx, wasm, name)

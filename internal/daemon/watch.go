@@ -35,7 +35,7 @@ type watched struct {
 // watchedPlugin is a plugin, and what the configuration says of its module.
 type watchedPlugin struct {
 	watched
-	source config.Plugin // path, bundled, sha256 and trusted
+	source config.Plugin // path, bundled, oci, sha256 and trusted
 	stale  bool          // source changed since
 }
 
@@ -167,12 +167,12 @@ func (w *watch) takesOver(c *config.Config, key string) bool {
 	name, field, _ := strings.Cut(rest, ".")
 	_, used := w.plugins[name]
 	_, declared := c.Plugins[name]
-	return ok && used && declared && slices.Contains([]string{"path", "bundled", "sha256", "trusted"}, field)
+	return ok && used && declared && slices.Contains([]string{"path", "bundled", "oci", "sha256", "trusted"}, field)
 }
 
 // sameModule reports whether both say the same of where a module comes from.
 func sameModule(a, b config.Plugin) bool {
-	return a.Path == b.Path && a.Bundled == b.Bundled && a.SHA256 == b.SHA256 && a.Trusted == b.Trusted
+	return a.Path == b.Path && a.Bundled == b.Bundled && a.OCI == b.OCI && a.SHA256 == b.SHA256 && a.Trusted == b.Trusted
 }
 
 // judge reads a plugin's module, and swaps it if it is another one than before.
@@ -195,7 +195,7 @@ func (w *watch) judge(ctx context.Context, name string, p *watchedPlugin) {
 
 // exchange is judge without words; result is "" where nothing was to be done.
 func (w *watch) exchange(ctx context.Context, name string, p *watchedPlugin) (result string, err error) {
-	_, wasm, err := readPlugin(name, p.source)
+	_, wasm, err := w.keeper.targets.source.read(ctx, name, p.source)
 	if err != nil {
 		return resultRefused, err
 	}

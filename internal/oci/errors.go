@@ -21,6 +21,7 @@ var (
 	ErrNotWasm      = errors.New("not a wasm artifact")
 	ErrTooLarge     = errors.New("the artifact is too large")
 	ErrMismatch     = errors.New("what came is not what was named")
+	ErrCache        = errors.New("the folder of pulled plugins can't be written")
 	ErrRegistry     = errors.New("the registry could not be asked")
 )
 
@@ -43,7 +44,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // sentinels are those that a cause may wrap already.
-var sentinels = []error{ErrReference, ErrNotFound, ErrUnauthorized, ErrNotWasm, ErrTooLarge, ErrMismatch}
+var sentinels = []error{ErrReference, ErrNotFound, ErrUnauthorized, ErrNotWasm, ErrTooLarge, ErrMismatch, ErrCache}
 
 // explain sorts what the registry's client said.
 func explain(op, ref string, err error) error {

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -49,6 +50,18 @@ type Options struct {
 	TLS *tls.Config
 	// UserAgent is what the registry's log shows. Defaults to "pawl".
 	UserAgent string
+}
+
+// DockerConfig returns where `docker login` keeps credentials, by the environment
+// that lookup knows; "" where it does not say.
+func DockerConfig(lookup func(string) (string, bool)) string {
+	if dir, _ := lookup("DOCKER_CONFIG"); dir != "" {
+		return filepath.Join(dir, "config.json")
+	}
+	if home, _ := lookup("HOME"); home != "" {
+		return filepath.Join(home, ".docker", "config.json")
+	}
+	return ""
 }
 
 // Artifact is a plugin in a registry.

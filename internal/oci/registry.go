@@ -84,7 +84,7 @@ func Pull(ctx context.Context, ref string, o Options) (*Artifact, error) {
 	if err != nil {
 		return nil, explain("pull", ref, err)
 	}
-	return &Artifact{Ref: pin(f.ref, digest.FromBytes(f.manifest)), SHA256: hexSum(f.module), Module: f.module}, nil
+	return f.artifact(), nil
 }
 
 // fetch gets an artifact. What it returns is not to be used before verify.
@@ -107,6 +107,10 @@ func fetch(ctx context.Context, ref string, o Options) (*fetched, error) {
 	}
 	module, err := content.FetchAll(ctx, repo, layer)
 	return &fetched{ref: r, manifest: manifest, layer: layer, module: module}, err
+}
+
+func (f *fetched) artifact() *Artifact {
+	return &Artifact{Ref: pin(f.ref, digest.FromBytes(f.manifest)), SHA256: hexSum(f.module), Module: f.module}
 }
 
 // pin names the manifest of r by its digest.
