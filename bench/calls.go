@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,7 +35,7 @@ func benchCall(r *report) error {
 		}
 		return nil
 	}
-	peer, closePeer, err := openExtism(r, 30*time.Second)
+	peer, peerByByte, closePeer, err := openExtism(r, 30*time.Second)
 	if err != nil {
 		return err
 	}
@@ -46,22 +47,23 @@ func benchCall(r *report) error {
 			_, n, err := load(64, during, apply)
 			return float64((cpuTime() - used).Nanoseconds()) / 1000 / float64(n), err
 		},
-		func() (float64, error) { return perCall(during, peer) })
+		func() (float64, error) { return perCall(during, peer) },
+		func() (float64, error) { return perCall(during, peerByByte) })
 	if err != nil {
 		return err
 	}
-	one, many, theirs := got[0], got[1], got[2]
-	r.line("processor time of a call in µs: one caller %v; of 64 callers %v; Extism %v", one, many, theirs)
+	one, many, theirs, byByte := got[0], got[1], got[2], got[3]
+	r.line("processor time of a call in µs: one caller %v; of 64 callers %v; Extism %v, where its guest reads byte by byte %v", one, many, theirs, byByte)
 	r.atLeast("Apply of 1 KiB: Extism with a timeout ÷ Pawl, one caller", theirs.over(one).median(), 25, " ×")
-	r.line("of 64 callers: %v ×", theirs.over(many))
+	r.line("of 64 callers %v ×; beside a guest that reads byte by byte %v ×", theirs.over(many), byByte.over(one))
 	return nil
 }
 
-// openExtism returns a call of 1 KiB into a guest of Extism.
-func openExtism(r *report, timeout time.Duration) (call func() error, done func(), err error) {
+// openExtism returns two ways to call a guest of Extism with 1 KiB.
+func openExtism(r *report, timeout time.Duration) (call, byByte func() error, done func(), err error) {
 	wasm, err := buildGuest(r, ".", "./guests/extism")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	extism.SetLogLevel(extism.LogLevelError)
 	p, err := extism.NewPlugin(r.ctx, extism.Manifest{
@@ -69,11 +71,11 @@ func openExtism(r *report, timeout time.Duration) (call func() error, done func(
 		Timeout: uint64(timeout.Milliseconds()),
 	}, extism.PluginConfig{EnableWasi: true}, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("extism: %w", err)
+		return nil, nil, nil, fmt.Errorf("extism: %w", err)
 	}
 	in := payload(1)
-	call = func() error {
-		code, out, err := p.CallWithContext(r.ctx, "apply", in)
+	calling := func(export string) error {
+		code, out, err := p.CallWithContext(r.ctx, export, in)
 		switch {
 		case err != nil:
 			return fmt.Errorf("extism: %w", err)
@@ -82,5 +84,7 @@ func openExtism(r *report, timeout time.Duration) (call func() error, done func(
 		}
 		return nil
 	}
-	return call, func() { p.Close(r.ctx) }, call()
+	call = func() error { return calling("apply") }
+	byByte = func() error { return calling("apply_by_byte") }
+	return call, byByte, func() { p.Close(r.ctx) }, errors.Join(call(), byByte())
 }
