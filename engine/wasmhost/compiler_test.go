@@ -3,7 +3,6 @@ package wasmhost_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,27 +14,6 @@ import (
 
 	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
-
-// The tests' own program is the compiling process too.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "compile-apart" {
-		if err := wasmhost.CompileApart(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func compiler(tb testing.TB) wasmhost.Compiler {
-	tb.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return wasmhost.Compiler{Command: []string{self, "compile-apart"}, MemoryBytes: 256 << 20, CPU: 2 * time.Second}
-}
 
 func apartHost(tb testing.TB, dir string, c wasmhost.Compiler) *wasmhost.Host {
 	tb.Helper()

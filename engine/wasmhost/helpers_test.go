@@ -2,6 +2,7 @@ package wasmhost_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
@@ -26,11 +28,49 @@ func newHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h, err := wasmhost.New(tb.Context(), wasmhost.Options{CacheDir: filepath.Join(base, "pawl-test-wasm"), Logger: log})
+	h, err := wasmhost.New(tb.Context(), wasmhost.Options{CacheDir: filepath.Join(base, "pawl-test-wasm"), Compiler: compiler(tb), Logger: log})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return h
+}
+
+// compiler is how modules are compiled apart: by these tests' own program, built
+// without the race detector, which makes compiling many times slower.
+func compiler(tb testing.TB) wasmhost.Compiler {
+	tb.Helper()
+	program, err := compileApart()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return wasmhost.Compiler{Command: []string{program, "compile-apart"}, Timeout: time.Hour}
+}
+
+var compileApart = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(scratch, "compile")
+	if text, err := exec.Command("go", "test", "-c", "-o", program, ".").CombinedOutput(); err != nil {
+		return "", &buildError{"the compiling program", string(text), err}
+	}
+	return program, nil
+})
+
+var scratch string // a folder that goes when the tests end
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "compile-apart" {
+		if err := wasmhost.CompileApart(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "pawl-wasmhost-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(scratch)
+	os.Exit(code)
 }
 
 // openASM opens a sink of a guest in assembly, on a host of its own.

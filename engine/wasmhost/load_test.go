@@ -99,6 +99,8 @@ func TestOpenValidatesItsInput(t *testing.T) {
 		{Name: "Not A Name"},
 		{Name: "s", Limits: wasmhost.Limits{MaxCalls: -1}},
 		{Name: "s", Limits: wasmhost.Limits{MemoryBytes: 1 << 40}},
+		{Name: "s", Limits: wasmhost.Limits{CPUShare: -1}},
+		{Name: "s", Limits: wasmhost.Limits{MemoryBytes: 2 << 20, SinkMemoryBytes: 1 << 20}},
 		{Name: "s", Limits: wasmhost.Limits{MemoryBytes: 1 << 16}}, // less than the guest starts with
 	} {
 		if _, err := p.Open(t.Context(), c); !errors.Is(err, wasmhost.ErrConfig) {
