@@ -66,9 +66,11 @@ func replay(t *T) {
 			t.Failf("the attempt landed, and Observe, told of it, answered %s", describe(res))
 		}
 	}
-	if res := t.sink.Apply(t.ctx, r); res.Status != sink.OK {
+	res := t.sink.Apply(t.ctx, r)
+	if res.Status != sink.OK {
 		t.Failf("sent again, Apply answered %s", describe(res))
 	}
+	o.ack(r, res.Observation)
 	if t.store != nil && !holdsSame(before, t.snapshot()) {
 		t.Failf("sent again, Apply left %d objects instead of %d, or other contents", len(t.snapshot()), len(before))
 	}
