@@ -111,7 +111,7 @@ func (s *Sink) room() *instance {
 		}
 		n++
 	}
-	if n >= most {
+	if n >= most || s.memory.full(s.plugin.startBytes()) {
 		return nil
 	}
 	return s.startInstance(false, s.configureCall())
@@ -128,6 +128,9 @@ func (s *Sink) roomAlone() *instance {
 			return in
 		}
 	}
+	if s.memory.full(s.plugin.startBytes()) {
+		return nil
+	}
 	return s.startInstance(true, s.configureCall())
 }
 
@@ -143,7 +146,7 @@ func (s *Sink) firstCall(ctx context.Context, op abi.Op, input []byte) *call {
 func (s *Sink) startInstance(alone bool, first *call) *instance {
 	in := newInstance(s, alone, first)
 	s.instances = append(s.instances, in)
-	go in.run()
+	s.owners.Go(in.run)
 	return in
 }
 
@@ -212,6 +215,13 @@ func (s *Sink) drain(in *instance) {
 	s.dispatch()
 }
 
+// ended is called when an instance has gone and its memory is free.
+func (s *Sink) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dispatch()
+}
+
 // remove takes in out of the sink if it has no calls.
 func (s *Sink) remove(in *instance) bool {
 	s.mu.Lock()
@@ -224,7 +234,7 @@ func (s *Sink) remove(in *instance) bool {
 }
 
 // shut closes the sink for new calls and tells its instances to end.
-func (s *Sink) shut() []*instance {
+func (s *Sink) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -242,5 +252,4 @@ func (s *Sink) shut() []*instance {
 		in.draining = true
 		in.post(event{kind: evStop})
 	}
-	return slices.Clone(s.instances)
 }

@@ -26,17 +26,23 @@ func (b *memoryBudget) take(n int64) bool {
 	return true
 }
 
+// full reports whether n bytes are to be had only when others return theirs.
+func (b *memoryBudget) full(n int64) bool {
+	used := b.used.Load()
+	return used > 0 && used+n > b.limit
+}
+
 // errNoMemory is what an instance does not start for: the memory of others.
 var errNoMemory = errors.New("no memory for another instance")
 
 // guestMemory is the linear memory of one instance. It refuses to grow beyond
 // its limits, which the guest sees as a failed memory.grow, and publishes its size.
 type guestMemory struct {
-	sink  *Sink
-	buf   []byte
-	limit uint64
-	held  int64        // bytes taken from the budgets of sink and host
-	size  atomic.Int64 // bytes; read by Stats
+	sink   *Sink
+	mapped mapping
+	limit  uint64       // bytes; constant once it is instantiated
+	held   int64        // bytes taken from the budgets of sink and host
+	size   atomic.Int64 // bytes; read by Stats
 }
 
 // Allocate implements experimental.MemoryAllocator: each instance has its own
@@ -46,29 +52,23 @@ func (m *guestMemory) Allocate(_, most uint64) experimental.LinearMemory {
 	return m
 }
 
-// Reallocate implements experimental.LinearMemory. It grows by half at least,
-// so that a guest that grows page by page is not copied each time.
+// Reallocate implements experimental.LinearMemory.
 func (m *guestMemory) Reallocate(size uint64) []byte {
 	if size > m.limit {
 		m.sink.held(LimitMemory, "")
 		return nil
 	}
-	if size > uint64(cap(m.buf)) {
-		grown := min(max(size, uint64(cap(m.buf))*3/2), m.limit)
-		if over := m.reserve(int64(grown)); over != "" {
-			grown = size
-			if over = m.reserve(int64(size)); over != "" {
-				m.sink.held(over, "")
-				return nil
-			}
+	if more := int64(size); more > m.held {
+		if over := m.reserve(more); over != "" {
+			m.sink.held(over, "")
+			return nil
 		}
-		buf := make([]byte, len(m.buf), grown)
-		copy(buf, m.buf)
-		m.buf = buf
 	}
-	m.buf = m.buf[:size]
-	m.size.Store(int64(size))
-	return m.buf
+	buf := m.mapped.grow(size, m.limit)
+	if buf != nil {
+		m.size.Store(int64(size))
+	}
+	return buf
 }
 
 // reserve makes the budgets hold n bytes for this memory, or says which does
@@ -95,9 +95,14 @@ func (m *guestMemory) begin(n int64) error {
 	return nil
 }
 
-// Free implements experimental.LinearMemory.
-func (m *guestMemory) Free() {
+// Free implements experimental.LinearMemory. wazero calls it when the module is
+// closed, by whomever; the memory is the owner's, who releases it when nothing
+// touches it any more.
+func (*guestMemory) Free() {}
+
+// release gives the memory back; only the instance's owner calls it, at its end.
+func (m *guestMemory) release() {
 	m.reserve(0)
-	m.buf = nil
+	m.mapped.release()
 	m.size.Store(0)
 }

@@ -24,9 +24,10 @@ type instance struct {
 	gone   chan struct{} // closed when the owner has ended
 	born   time.Time     // zero of the guest's monotonic clock
 
-	assigned int  // calls that it has; under Sink.mu
-	draining bool // takes no more calls; under Sink.mu
-	alone    bool // has one call at a time, a suspect; constant
+	assigned int   // calls that it has; under Sink.mu
+	draining bool  // takes no more calls; under Sink.mu
+	alone    bool  // has one call at a time, a suspect; constant
+	noRoom   error // why it can't start; constant
 
 	mu    sync.Mutex
 	queue []event
@@ -94,6 +95,7 @@ func newInstance(s *Sink, alone bool, first *call) *instance {
 		timer: time.NewTimer(time.Hour), meter: newMeter(),
 	}
 	in.memory.sink = s
+	in.noRoom = in.memory.begin(s.plugin.startBytes())
 	in.memory.limit = uint64(s.limits.MemoryBytes) / pageBytes * pageBytes
 	in.ctx = &guestContext{context.Background(), in}
 	return in
@@ -125,7 +127,8 @@ func (in *instance) run() {
 	if in.mod != nil {
 		_ = in.mod.Close(context.Background())
 	}
-	in.memory.Free() // also of a module that could not be instantiated
+	in.memory.release() // also of a module that could not be instantiated
+	in.sink.ended()
 }
 
 // failInstantiate ends an instance that did not come to its first call.
@@ -150,8 +153,8 @@ func (in *instance) failInstantiate(err error) {
 // instantiate links the module, runs _initialize and checks its ABI's version.
 func (in *instance) instantiate() (err error) {
 	p := in.sink.plugin
-	if err := in.memory.begin(p.startBytes()); err != nil {
-		return err
+	if in.noRoom != nil {
+		return in.noRoom
 	}
 	ctx := experimental.WithMemoryAllocator(in.ctx, &in.memory)
 	if in.mod, err = p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions()); err != nil {

@@ -70,6 +70,8 @@ type Sink struct {
 	recycled      atomic.Int64
 	responseBytes atomic.Int64 // responses that wait for their call to be resumed
 
+	owners sync.WaitGroup // of instances, those too that have left instances but not yet ended
+
 	mu        sync.Mutex
 	closed    bool
 	instances []*instance // all that have not ended, draining ones too
@@ -260,14 +262,18 @@ func (s *Sink) await(c *call) answer {
 // end as unreachable.
 func (s *Sink) Close(ctx context.Context) error {
 	defer s.host.leave(s)
-	for _, in := range s.shut() {
-		select {
-		case <-in.gone:
-		case <-ctx.Done():
-			return &Error{Op: "close", Plugin: s.plugin.name, Sink: s.name, Err: context.Cause(ctx)}
-		}
+	s.shut()
+	ended := make(chan struct{})
+	go func() {
+		s.owners.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return &Error{Op: "close", Plugin: s.plugin.name, Sink: s.name, Err: context.Cause(ctx)}
 	}
-	return nil
 }
 
 // Stats is a moment's view of a sink, for metrics.
