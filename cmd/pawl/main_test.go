@@ -27,10 +27,7 @@ func TestSignals(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	pawl := filepath.Join(t.TempDir(), "pawl")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	pawl := build(t)
 	t.Run("SIGTERM ends it in good order within the grace", func(t *testing.T) {
 		d := startHung(t, pawl, "1ms")
 		d.signal(t, syscall.SIGTERM)
@@ -50,6 +47,16 @@ func TestSignals(t *testing.T) {
 			t.Errorf("it ended with %v, want exit code %d", err, cli.ExitInterrupted)
 		}
 	})
+}
+
+// build builds this program.
+func build(t *testing.T) (pawl string) {
+	t.Helper()
+	pawl = filepath.Join(t.TempDir(), "pawl")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return pawl
 }
 
 // hung is a daemon with a call in flight that is never answered.

@@ -75,7 +75,7 @@ func refill(in *instance, stack []uint64) {
 
 // tooDeep is an import of rewritten modules.
 func tooDeep(*instance, []uint64) {
-	violate(FaultDepth, "its calls nest deeper than the limit wasm.stack_max_bytes allows")
+	violate(FaultDepth, "its calls nest deeper than the limit stack_max_bytes allows")
 }
 
 // charge counts work that the host did for the guest, within an entry. Without
