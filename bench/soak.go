@@ -104,12 +104,12 @@ func benchSoak(r *report) error {
 		p := &parts[(swap-1)*10/swaps]
 		p.memory = append(p.memory, float64(anonymousBytes())/(1<<20))
 		p.goroutines = append(p.goroutines, float64(runtime.NumGoroutine()))
+		if swap*10%swaps == 0 {
+			r.line("part %d of 10: memory in MiB %v, goroutines %v", swap*10/swaps, p.memory, p.goroutines)
+		}
 	}
 	if err := <-cycled; err != nil {
 		return err
-	}
-	for i, p := range parts {
-		r.line("part %d of 10: memory in MiB %v, goroutines %v", i+1, p.memory, p.goroutines)
 	}
 	r.line("%d calls, %d swaps, in %s", applied.Load(), swaps, time.Since(began).Round(time.Second))
 	r.atLeast("calls", float64(applied.Load()), float64(calls), "")
