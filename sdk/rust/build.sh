@@ -36,6 +36,12 @@ usage() {
 	exit 2
 }
 
+# The crate's name is Cargo.toml's, or without one its folder's.
+name_of() {
+	name=$(sed -n 's/^name *= *"\(.*\)".*/\1/p' "$1/Cargo.toml" 2>/dev/null | head -n 1)
+	echo "${name:-$(basename "$1")}" | tr -c '[:alnum:]\n' _
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -51,7 +57,7 @@ RUSTC=${RUSTC:-$(find_rustc)}
 
 if [ "$1" = --test ]; then
 	crate=$(cd "$2" && pwd)
-	set -- -C opt-level=1 --crate-name "$(basename "$crate" | tr - _)" --test "$crate/src/lib.rs"
+	set -- --crate-name "$(name_of "$crate")" --test "$crate/src/lib.rs"
 	if [ "$crate" != "$sdk" ]; then
 		compile --crate-name pawl --crate-type rlib "$sdk/src/lib.rs" -o "$work/libpawl.rlib"
 		set -- "$@" --extern "pawl=$work/libpawl.rlib"
@@ -63,10 +69,10 @@ if [ "$1" = --test ]; then
 fi
 
 crate=$(cd "$1" && pwd)
-name=$(basename "$crate" | tr - _)
+name=$(name_of "$crate")
 out=$2
-set -- --target "$target" -C opt-level=2 -C panic=abort -C codegen-units=1
+set -- --target "$target" -C opt-level=2 -C panic=abort -C codegen-units=1 -C embed-bitcode=no
 compile "$@" --crate-name pawl --crate-type rlib "$sdk/src/lib.rs" -o "$work/libpawl.rlib"
 compile "$@" --crate-name "$name" --crate-type cdylib --extern "pawl=$work/libpawl.rlib" \
-	--remap-path-prefix "$crate=$name" -C lto=fat -C strip=symbols "$crate/src/lib.rs" -o "$work/plugin.wasm"
+	--remap-path-prefix "$crate=$name" -C strip=symbols "$crate/src/lib.rs" -o "$work/plugin.wasm"
 mv "$work/plugin.wasm" "$out"

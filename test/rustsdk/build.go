@@ -59,27 +59,54 @@ func Build(ctx context.Context, crate string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rustc, err := Compiler(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sdk := filepath.Join(root, "sdk", "rust")
-	key, err := exec.CommandContext(ctx, rustc, "-vV").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s -vV: %w", rustc, err)
-	}
-	for _, p := range []string{filepath.Join(sdk, "build.sh"), filepath.Join(sdk, "src"), filepath.Join(crate, "src")} {
-		if key, err = appendFiles(key, p); err != nil {
-			return nil, err
-		}
-	}
-	dir, err := buildcache.Dir("rust-guest", key, func(dir string) error {
-		return Run(ctx, rustc, filepath.Join(sdk, "build.sh"), crate, filepath.Join(dir, "guest.wasm"))
+	script := filepath.Join(root, "sdk", "rust", "build.sh")
+	dir, err := once(ctx, "rust-guest", root, crate, func(rustc, dir string) error {
+		return Run(ctx, rustc, script, crate, filepath.Join(dir, "guest.wasm"))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return os.ReadFile(filepath.Join(dir, "guest.wasm"))
+}
+
+// Test runs the tests of a crate natively, the SDK's own among them, once for
+// each state of the sources.
+//
+// # Errors
+//
+// ErrNoToolchain, or what the compiler or the tests said.
+func Test(ctx context.Context, crate string) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	_, err = once(ctx, "rust-tests", root, crate, func(rustc, _ string) error {
+		return Run(ctx, rustc, filepath.Join(root, "sdk", "rust", "build.sh"), "--test", crate)
+	})
+	return err
+}
+
+// once calls build unless it succeeded for the same crate, SDK, golden vectors
+// and compiler before.
+func once(ctx context.Context, name, root, crate string, build func(rustc, dir string) error) (string, error) {
+	rustc, err := Compiler(ctx)
+	if err != nil {
+		return "", err
+	}
+	key, err := exec.CommandContext(ctx, rustc, "-vV").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s -vV: %w", rustc, err)
+	}
+	sdk := filepath.Join(root, "sdk", "rust")
+	for _, p := range []string{
+		filepath.Join(sdk, "build.sh"), filepath.Join(sdk, "src"), filepath.Join(root, "sdk", "abi", "vectors"),
+		filepath.Join(crate, "Cargo.toml"), filepath.Join(crate, "src"),
+	} {
+		if key, err = appendFiles(key, p); err != nil {
+			return "", err
+		}
+	}
+	return buildcache.Dir(name, key, func(dir string) error { return build(rustc, dir) })
 }
 
 // Run runs the SDK's build.sh, which script names, with that compiler.

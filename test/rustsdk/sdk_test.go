@@ -15,15 +15,11 @@ func TestTheSDKsOwnTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for a minute")
 	}
-	rustc, err := rustsdk.Compiler(t.Context())
-	need(t, err)
 	root, err := rustsdk.Root()
 	need(t, err)
 	sdk := filepath.Join(root, "sdk", "rust")
 	for _, crate := range []string{sdk, filepath.Join(sdk, "examples", "things")} {
-		if err := rustsdk.Run(t.Context(), rustc, filepath.Join(sdk, "build.sh"), "--test", crate); err != nil {
-			t.Error(err)
-		}
+		need(t, rustsdk.Test(t.Context(), crate))
 	}
 }
 
