@@ -40,7 +40,7 @@ const fixtureName = "fixture.yaml"
 func readFixture(flag, module, target string) (*conformance.Fixture, error) {
 	f := conformance.DefaultFixture()
 	path := flag
-	if path == "" {
+	if _, err := os.Stat(module); path == "" && err == nil { // no bundled plugin
 		beside := filepath.Join(filepath.Dir(module), fixtureName)
 		if _, err := os.Stat(beside); err == nil {
 			path = beside
