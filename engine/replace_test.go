@@ -69,7 +69,7 @@ func next(target *fakeTarget, tweak func(m *sink.Manifest)) *version {
 
 func notReady(m *sink.Manifest) { m.Target, m.NotReady = "", "unreachable: connection refused" }
 
-func TestDeliveriesEndWithTheSinkThatTheyBeganWith(t *testing.T) {
+func TestR15_DeliveriesEndWithTheSinkThatTheyBeganWith(t *testing.T) {
 	var old *version
 	inBubble(t, func(o *engine.Options) { old = versioned(o, func(m *sink.Manifest) { m.ApplyConfirms = false }) }, func(b *bench) {
 		b.target.slow(5 * time.Second)
@@ -112,7 +112,7 @@ func TestDeliveriesEndWithTheSinkThatTheyBeganWith(t *testing.T) {
 	})
 }
 
-func TestASinkThatIsNotReadyHoldsItsResourcesAndNoOthers(t *testing.T) {
+func TestR14_ASinkThatIsNotReadyHoldsItsResourcesAndNoOthers(t *testing.T) {
 	var waiting *version
 	other := newTarget()
 	inBubble(t, func(o *engine.Options) {
@@ -152,7 +152,7 @@ func TestASinkThatIsNotReadyHoldsItsResourcesAndNoOthers(t *testing.T) {
 	})
 }
 
-func TestASinkThatIsSuspendedStaysSoWhenItIsReplaced(t *testing.T) {
+func TestR30_ASinkThatIsSuspendedStaysSoWhenItIsReplaced(t *testing.T) {
 	inBubble(t, func(o *engine.Options) { versioned(o, notReady) }, func(b *bench) {
 		b.must(b.SuspendSink(b.t.Context(), "web"))
 		b.put("a", `1`)
@@ -214,7 +214,7 @@ func (b *bench) called(n int) (called int) {
 	return called
 }
 
-func TestR13_WhileTheTargetIsNotKnownNothingIsTakenForAnother(t *testing.T) {
+func TestR14_WhileTheTargetIsNotKnownNothingIsTakenForAnother(t *testing.T) {
 	acknowledged(t, 5, notReady, func(b *bench) {
 		b.after(time.Hour)
 		b.want("k0", "Acked")
@@ -294,7 +294,7 @@ func TestAnUnknownSinkIsNotReplaced(t *testing.T) {
 
 // Under load, with the race detector: every generation is applied once, by a sink
 // that was open, however often the sink is replaced.
-func TestReplacingASinkUnderLoadLosesAndRepeatsNothing(t *testing.T) {
+func TestR15_ReplacingASinkUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 	const keys, versions = 300, 40
 	disk, target := memory.NewDisk(), newTarget()
 	target.latency = time.Millisecond

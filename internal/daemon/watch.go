@@ -35,7 +35,7 @@ type watched struct {
 // watchedPlugin is a plugin, and what the configuration says of its module.
 type watchedPlugin struct {
 	watched
-	source config.Plugin // path, bundled, oci, sha256 and trusted
+	source config.Plugin // all but the limits, which the sinks are opened with
 	stale  bool          // source changed since
 }
 
@@ -167,12 +167,13 @@ func (w *watch) takesOver(c *config.Config, key string) bool {
 	name, field, _ := strings.Cut(rest, ".")
 	_, used := w.plugins[name]
 	_, declared := c.Plugins[name]
-	return ok && used && declared && slices.Contains([]string{"path", "bundled", "oci", "sha256", "trusted"}, field)
+	return ok && used && declared && field != "limits" && !strings.HasPrefix(field, "limits.")
 }
 
 // sameModule reports whether both say the same of where a module comes from.
 func sameModule(a, b config.Plugin) bool {
-	return a.Path == b.Path && a.Bundled == b.Bundled && a.OCI == b.OCI && a.SHA256 == b.SHA256 && a.Trusted == b.Trusted
+	a.Limits, b.Limits = config.SinkLimits{}, config.SinkLimits{} // those are the sinks'
+	return a == b
 }
 
 // judge reads a plugin's module, and swaps it if it is another one than before.
