@@ -27,7 +27,7 @@ type Limits struct {
 	TableElements int
 	// Depth bounds recursion, in bytes of stack as the rewriter estimates it: a
 	// Go guest takes about a quarter, code that was written to take much up to
-	// three times as much. Defaults to 24 MiB, in which JSON nested 10,000 deep
+	// three times as much. Defaults to 16 MiB, in which JSON nested 10,000 deep
 	// is decoded.
 	Depth int
 }
@@ -38,7 +38,7 @@ var defaults = Limits{
 	Types:       20_000, Imports: 1000, Functions: 200_000, Tables: 16, Globals: 20_000, Exports: 20_000,
 	DataSegments: 100_000, ElementSegments: 100_000,
 	Signature: 256, BodyBytes: 1 << 20, Locals: 8192, Nesting: 16_384,
-	TableElements: 1_000_000, Depth: 24 << 20,
+	TableElements: 1_000_000, Depth: 16 << 20,
 }
 
 func (l Limits) withDefaults() (Limits, error) {

@@ -260,7 +260,7 @@ func trap(err error) string {
 func TestRandomModulesAreUnchangedAndPay(t *testing.T) {
 	seed := cmp.Or(*seedFlag, rand.Uint64())
 	t.Logf("again with -seed %d", seed)
-	n := 250
+	n := 120
 	if testing.Short() {
 		n = 40
 	}
