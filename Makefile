@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/pawlsync/pawl/internal/cli.version=$(VERSION)
 
 # Every Go module of the repository, the root first.
 MODULES := . plugins sdk/go sdk/abi/gen bench
-PLUGINS := http
+PLUGINS := http spicedb
 WASM    := $(PLUGINS:%=internal/bundled/plugins/%.wasm)
 
 # The tests want the shipped plugins: a missing one fails them instead of skipping.

@@ -26,9 +26,9 @@ func TestAMissingPluginSaysWhatToDo(t *testing.T) {
 	empty := fstest.MapFS{"plugins/README.md": {}}
 	for name, want := range map[string]string{
 		"http":      `run "make plugins"`,
-		"htpp":      "bundled are http",
-		"":          "bundled are http",
-		"../README": "bundled are http",
+		"htpp":      "bundled are http, spicedb",
+		"":          "bundled are http, spicedb",
+		"../README": "bundled are http, spicedb",
 	} {
 		_, err := plugin(empty, name)
 		if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), want) {

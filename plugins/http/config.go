@@ -86,7 +86,7 @@ func readConfig(c pawl.Config) (*config, error) {
 	if err := root.Done(); err != nil {
 		return nil, err
 	}
-	cfg.upstream, err = chooseUpstream(upstream, c.Upstreams)
+	cfg.upstream, err = conf.Upstream(upstream, c.Upstreams)
 	return cfg, err
 }
 
@@ -237,28 +237,6 @@ func merge(shared, own []headerTemplate) []headerTemplate {
 		}
 	}
 	return append(out, own...)
-}
-
-func chooseUpstream(name string, granted []pawl.UpstreamRef) (pawl.UpstreamRef, error) {
-	names := make([]string, len(granted))
-	for i, u := range granted {
-		if names[i] = u.Name; u.Name == name {
-			return u, nil
-		}
-	}
-	list := strings.Join(names, ", ")
-	switch {
-	case len(granted) == 0:
-		return pawl.UpstreamRef{}, errors.New("config: upstream: the sink has no upstream; grant it one")
-	case name == "" && len(granted) == 1:
-		return granted[0], nil
-	case name == "":
-		return pawl.UpstreamRef{}, errors.New("config: upstream: which one of those granted? They are " + list)
-	}
-	if near := conf.Nearest(name, names); near != "" {
-		return pawl.UpstreamRef{}, errors.New("config: upstream: \"" + name + "\" is not granted; did you mean \"" + near + "\"?")
-	}
-	return pawl.UpstreamRef{}, errors.New("config: upstream: \"" + name + "\" is not granted; granted are " + list)
 }
 
 // manifest is what this sink can do.

@@ -1,5 +1,5 @@
-// Package conf reads a plugin's config: a JSON object whose unknown keys and
-// wrong types are errors that say where, and which key was meant.
+// Package conf reads a plugin's config, or a payload: a JSON object whose unknown
+// keys and wrong types are errors that say where, and which key was meant.
 package conf
 
 import (
@@ -15,7 +15,7 @@ import (
 // destination alone where the key is absent or null, and keep the first error;
 // Done returns it.
 type Object struct {
-	path  string // with a trailing dot, "" for the root
+	path  string // how errors begin: "config: ", then the keys to it, each with a dot
 	v     jsondoc.Value
 	known []string
 	err   *error // the first one, shared by the whole config
@@ -27,16 +27,23 @@ func Parse(text []byte) (*Object, error) {
 	if err != nil {
 		return nil, errors.New("config: " + err.Error())
 	}
-	if d.Root().Kind() != jsondoc.Object {
-		return nil, errors.New("config: an object is expected, not " + d.Root().Kind().String())
+	o := Of("config: ", d.Root())
+	return o, *o.err
+}
+
+// Of reads the object v, which errors call what.
+func Of(what string, v jsondoc.Value) *Object {
+	o := &Object{path: what, v: v, err: new(error)}
+	if v.Kind() != jsondoc.Object {
+		*o.err = errors.New(what + "an object is expected, not " + v.Kind().String())
 	}
-	return &Object{v: d.Root(), err: new(error)}, nil
+	return o
 }
 
 // Fail records an error about a key of the object.
 func (o *Object) Fail(key, message string) {
 	if *o.err == nil {
-		*o.err = errors.New("config: " + o.path + key + ": " + message)
+		*o.err = errors.New(o.path + key + ": " + message)
 	}
 }
 
@@ -96,6 +103,23 @@ func (o *Object) Count(key string, to *int) {
 	*to = int(n)
 }
 
+// Value reads a value of that kind as it is, and reports whether there is one.
+func (o *Object) Value(key string, kind jsondoc.Kind) (jsondoc.Value, bool) { return o.get(key, kind) }
+
+// Array reads an array's items by each, whose errors name the item.
+func (o *Object) Array(key string, each func(v jsondoc.Value) error) {
+	v, ok := o.get(key, jsondoc.Array)
+	if !ok {
+		return
+	}
+	for i, item := range v.Items {
+		if err := each(item); err != nil {
+			o.Fail(key+"["+strconv.Itoa(i)+"]", err.Error())
+			return
+		}
+	}
+}
+
 // Strings reads an object of strings, in the order of the config.
 func (o *Object) Strings(key string, each func(name, value string)) {
 	v, ok := o.get(key, jsondoc.Object)
@@ -132,7 +156,7 @@ func (o *Object) unknownKeys() {
 	for key := range o.v.Members {
 		if !contains(o.known, key) {
 			// It goes first: a missing required key is most often a misspelt one.
-			*o.err = errors.New("config: " + o.path + key + ": " + unknown("key", key, o.known))
+			*o.err = errors.New(o.path + key + ": " + unknown("key", key, o.known))
 			return
 		}
 	}

@@ -103,6 +103,18 @@ func (v Value) Members(yield func(key string, v Value) bool) {
 	}
 }
 
+// Items yields an array's items in order.
+func (v Value) Items(yield func(i int, v Value) bool) {
+	if v.Kind() != Array {
+		return
+	}
+	for i, c := 0, v.node().first; c != 0; i, c = i+1, v.d.nodes[c].next {
+		if !yield(i, Value{v.d, c}) {
+			return
+		}
+	}
+}
+
 // Parse reads one JSON text; an error is a *SyntaxError. src must not change
 // while the Doc is in use.
 func Parse(src string) (*Doc, error) { return new(Parser).Parse(src) }
