@@ -1,0 +1,6 @@
+//go:build race
+
+package wasmhost_test
+
+// race: these tests run with the race detector.
+const race = true
