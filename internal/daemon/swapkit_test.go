@@ -148,6 +148,10 @@ func (l *logWatch) forget() {
 // until waits for a line that has all of parts, and returns it.
 func (l *logWatch) until(t *testing.T, parts ...string) string {
 	t.Helper()
+	var late <-chan time.Time // just before the tests are ended, to say what there is
+	if end, ok := t.Deadline(); ok {
+		late = time.After(time.Until(end) - 5*time.Second)
+	}
 	for {
 		l.mu.Lock()
 		text := l.text.String()
@@ -159,9 +163,7 @@ func (l *logWatch) until(t *testing.T, parts ...string) string {
 		}
 		select {
 		case <-l.lines:
-		case <-t.Context().Done():
-			t.Fatalf("no line has %q:\n%s", parts, text)
-		case <-time.After(time.Minute): // it hangs: say what there is
+		case <-late:
 			t.Fatalf("no line has %q:\n%s", parts, text)
 		}
 	}
