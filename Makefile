@@ -82,7 +82,7 @@ generated: plugins
 
 .PHONY: generate
 generate: plugins ## write the generated docs and golden files anew
-	$(GO) test ./config ./internal/cli ./internal/metrics ./internal/server ./engine/reconcile -run 'Fresh|Golden|Scenarios' -update
+	$(GO) test ./config ./internal/cli ./internal/conformance ./internal/metrics ./internal/server ./engine/reconcile -run 'Fresh|Golden|Scenarios' -update
 	cd sdk/abi/gen && $(GO) run .
 
 .PHONY: bench

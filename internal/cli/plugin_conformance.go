@@ -49,6 +49,7 @@ the one of --fixture. All of it is optional:
 func (a *app) pluginTestCommand() *cobra.Command {
 	var fixture, target, filter, junit string
 	var list, verbose bool
+	var calls int
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Test whether a plugin keeps the contract",
@@ -67,7 +68,10 @@ func (a *app) pluginTestCommand() *cobra.Command {
 			if list {
 				return a.listChecks()
 			}
-			o := conformance.Options{Host: a.hostOptions()}
+			if calls < 1 {
+				return usage(cmd, "--calls needs a number above 0")
+			}
+			o := conformance.Options{Host: a.hostOptions(), Calls: calls}
 			if filter != "" {
 				var err error
 				if o.Filter, err = regexp.Compile(filter); err != nil {
@@ -92,6 +96,7 @@ func (a *app) pluginTestCommand() *cobra.Command {
 	cmd.Flags().StringVar(&fixture, "fixture", "", "file that says what to try it with (default fixture.yaml beside FILE, if there is one)")
 	cmd.Flags().StringVar(&target, "upstream", "", "[NAME=]URL of a real target, instead of the scripted one")
 	cmd.Flags().StringVar(&filter, "run", "", "run only the checks whose ID this regular expression matches")
+	cmd.Flags().IntVar(&calls, "calls", 500, "calls in each round of the check that memory stays flat; more find smaller leaks")
 	cmd.Flags().StringVar(&junit, "junit", "", "write the report as JUnit XML too, to this file")
 	cmd.Flags().BoolVar(&list, "list", false, "list the checks and what each wants")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show the checks that passed, too")

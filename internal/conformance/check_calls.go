@@ -214,7 +214,7 @@ func memoryFlat(t *T) {
 		for i, o := range things {
 			wg.Go(func() {
 				ends[i] = t.do(func(t *T) {
-					for n := range t.kit.options.Calls / roundWorkers {
+					for n := range max(1, t.kit.options.Calls/roundWorkers) {
 						o.apply([][]byte{p.Create, p.Update}[n%2])
 					}
 				})

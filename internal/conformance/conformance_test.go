@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +43,11 @@ func TestEachCheckFailsOnTheFaultMadeForIt(t *testing.T) {
 			if make, ok := notByConfig[c.ID]; ok {
 				wasm, config = make(t), `{}`
 			}
-			r := run(t, wasm, config)
+			only := allButMemory
+			if c.ID == "memory-flat" {
+				only = nil
+			}
+			r := run(t, wasm, config, only)
 			want := append([]string{c.ID}, faultsByCheck[c.ID]...)
 			slices.Sort(want)
 			if got := failed(r); !slices.Equal(got, want) {
@@ -64,7 +69,7 @@ func TestARightAdapterPasses(t *testing.T) {
 		if testing.Short() && config != `{}` {
 			continue
 		}
-		r := run(t, wrongGuest(t), config)
+		r := run(t, wrongGuest(t), config, nil)
 		if got := failed(r); len(got) > 0 {
 			var text strings.Builder
 			_ = r.WriteText(&text, false)
@@ -86,13 +91,17 @@ func failed(r *Report) (ids []string) {
 	return ids
 }
 
-// run runs the whole kit, with few calls in the check of memory.
-func run(t *testing.T, wasm []byte, config string) *Report {
+// allButMemory leaves out the check that takes the longest, and that no fault but
+// its own can fail.
+var allButMemory = regexp.MustCompile(`^([^m]|m[^e]|me[^m])`)
+
+// run runs the kit, with few calls in the check of memory.
+func run(t *testing.T, wasm []byte, config string, only *regexp.Regexp) *Report {
 	t.Helper()
 	f := DefaultFixture()
 	f.Config = json.RawMessage(config)
 	f.Store.Adds = map[string]json.RawMessage{"added": json.RawMessage(`"by the store"`)}
-	r, err := Run(t.Context(), wasm, "wrong", Options{Fixture: f, Host: hostOptions(t), Calls: 80})
+	r, err := Run(t.Context(), wasm, "wrong", Options{Fixture: f, Host: hostOptions(t), Filter: only, Calls: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
