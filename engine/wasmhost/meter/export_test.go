@@ -18,6 +18,21 @@ func RewriteExactly(wasm []byte, l Limits) ([]byte, error) {
 	return m.rewrite()
 }
 
+// WithoutCustom leaves the custom sections out of a module.
+func WithoutCustom(wasm []byte) []byte {
+	m := &module{wasm: wasm, limits: defaults}
+	if err := m.split(); err != nil {
+		panic(err)
+	}
+	w := append([]byte(nil), header...)
+	for _, id := range sectionOrder {
+		if s := m.sections[id]; s != nil {
+			w = append(appendIndexed(w, id, s.to-s.from), wasm[s.from:s.to]...)
+		}
+	}
+	return w
+}
+
 // ExportFuel exports the fuel of a rewritten module as "fuel".
 func ExportFuel(rewritten []byte) []byte {
 	m := &module{wasm: rewritten, limits: defaults}

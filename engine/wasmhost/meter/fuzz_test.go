@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -55,11 +54,10 @@ func FuzzRewrite(f *testing.F) {
 		ctx := context.Background()
 		r := newRunner(t, 100_000)
 		defer r.rt.Close(ctx)
-		plain, plainErr := r.rt.CompileModule(ctx, wasm)
+		// Custom sections are left out; wazero refuses damaged ones, and takes
+		// gigabytes for some.
+		plain, plainErr := r.rt.CompileModule(ctx, meter.WithoutCustom(wasm))
 		metered, err := r.rt.CompileModule(ctx, out)
-		if plainErr != nil && strings.Contains(strings.Replace(plainErr.Error(), "section custom", "custom section", 1), "custom section") {
-			return // that it is damaged harms nobody, as it is left out
-		}
 		if (plainErr == nil) != (err == nil) {
 			t.Fatalf("compiled: %v; rewritten: %v", plainErr, err)
 		}

@@ -26,7 +26,7 @@ type Limits struct {
 	// declared maximum is lowered to it. Defaults to 1,000,000.
 	TableElements int
 	// Depth bounds recursion, in bytes of stack as the rewriter estimates it: a
-	// Go guest takes about a quarter, code that was written to take much up to
+	// Go guest takes about a fifth, code that was written to take much up to
 	// three times as much. Defaults to 16 MiB, in which JSON nested 10,000 deep
 	// is decoded.
 	Depth int
