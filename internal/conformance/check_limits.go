@@ -76,6 +76,9 @@ func largePayload(t *T) {
 	}
 }
 
+// okOrRejected reports whether an answer is one of the two that a check allows.
+func okOrRejected(res sink.Result) bool { return res.Status == sink.OK || res.Status == sink.Rejected }
+
 // enlarge makes a payload of exactly size bytes: of a JSON object by one more
 // field, of text by repeating it. It returns nil where it can't.
 func enlarge(payload []byte, size int) []byte {

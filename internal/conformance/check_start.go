@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pawlsync/pawl/engine/record"
-	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/engine/wasmhost/abi"
 )
@@ -222,6 +221,3 @@ func unknownFields(t *T) {
 		o.delete()
 	}
 }
-
-// okOrRejected reports whether an answer is one of the two that a check allows.
-func okOrRejected(res sink.Result) bool { return res.Status == sink.OK || res.Status == sink.Rejected }
