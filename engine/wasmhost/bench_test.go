@@ -42,11 +42,11 @@ func share(b *testing.B, callers int, do func(caller int) error) {
 
 // cpuTime is the CPU time of this process so far: on a busy machine it says more
 // than the clock.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
