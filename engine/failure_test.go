@@ -206,6 +206,24 @@ func TestR47_APanicInASinkIsAFaultOfItsCall(t *testing.T) {
 	})
 }
 
+func TestR47_APluginThatKeepsFaultingOpensItsBreakerAndASuspectDoesNot(t *testing.T) {
+	for _, suspect := range []bool{false, true} {
+		inBubble(t, nil, func(b *bench) {
+			b.target.always(sink.Result{Status: sink.Fault, NotSent: true, Suspect: suspect, Message: "trap"})
+			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+				b.put(name, `1`)
+				b.settle()
+			}
+			if open := b.Sinks()[0].Breaker != schedule.BreakerClosed; open == suspect {
+				t.Errorf("suspect %v: the breaker is %v", suspect, b.Sinks()[0].Breaker)
+			}
+			b.target.script(nil)
+			b.after(time.Hour)
+			b.want("a", "Acked")
+		})
+	}
+}
+
 func TestR48_AnEqualPutDuringBackoffChangesNothing(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.target.always(sink.Result{Status: sink.Retry})
