@@ -25,7 +25,7 @@ find_rustc() {
 	cat >&2 <<-END
 		build.sh: no rustc with the target $target was found. Either of
 		  rustup target add $target
-		  apt-get install rustc libstd-rust-dev-wasm32     (Debian 12 or later)
+		  apt-get install rustc libstd-rust-dev-wasm32 lld     (Debian 12 or later)
 		brings it. Where another compiler is meant, name it by RUSTC.
 	END
 	return 1
@@ -71,7 +71,13 @@ fi
 crate=$(cd "$1" && pwd)
 name=$(name_of "$crate")
 out=$2
-set -- --target "$target" -C opt-level=2 -C panic=abort -C codegen-units=1 -C embed-bitcode=no
+# Debian has no rust-lld where recommended packages were left out; wasm-ld is the same.
+if ! command -v rust-lld >/dev/null && ! ls "$("$RUSTC" --print sysroot)"/lib/rustlib/*/bin/rust-lld >/dev/null 2>&1; then
+	set -- -C linker=wasm-ld
+else
+	set --
+fi
+set -- "$@" --target "$target" -C opt-level=2 -C panic=abort -C codegen-units=1 -C embed-bitcode=no
 compile "$@" --crate-name pawl --crate-type rlib "$sdk/src/lib.rs" -o "$work/libpawl.rlib"
 compile "$@" --crate-name "$name" --crate-type cdylib --extern "pawl=$work/libpawl.rlib" \
 	--remap-path-prefix "$crate=$name" -C strip=symbols "$crate/src/lib.rs" -o "$work/plugin.wasm"

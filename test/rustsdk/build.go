@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoToolchain says that there is no Rust compiler for WebAssembly.
-var ErrNoToolchain = errors.New("rustc with the target " + target + " is needed to build plugins in Rust (Debian: apt-get install rustc libstd-rust-dev-wasm32)")
+var ErrNoToolchain = errors.New("rustc with the target " + target + " is needed to build plugins in Rust (Debian: apt-get install rustc libstd-rust-dev-wasm32 lld)")
 
 const target = "wasm32-unknown-unknown"
 

@@ -16,7 +16,11 @@ thread_local! {
 
 pub fn start<A: 'static>(plugin: impl FnOnce() -> Plugin<A>, op: i32, call: i64) -> i32 {
     let instance = current().unwrap_or_else(|| {
-        panic::set_hook(Box::new(log_panic));
+        // Says which call it was; the trap that follows does not.
+        panic::set_hook(Box::new(|info| {
+            let call = current().map_or(0, |i| i.running());
+            Imports.log(call, Level::Error as u32, &info.to_string());
+        }));
         let made = Instance::new(Rc::new(Imports), Box::new(plugin()));
         INSTANCE.with(|i| *i.borrow_mut() = Some(made.clone()));
         made
@@ -38,12 +42,6 @@ pub fn cancel(call: i64) -> i32 {
 
 fn current() -> Option<Rc<Instance>> {
     INSTANCE.with(|i| i.borrow().clone())
-}
-
-/// Says which call it was; the trap that follows does not.
-fn log_panic(info: &panic::PanicInfo<'_>) {
-    let call = current().map_or(0, |i| i.running());
-    Imports.log(call, Level::Error as u32, &info.to_string());
 }
 
 /// The real imports.
