@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -182,12 +183,17 @@ func (a *adapter) write(ctx context.Context, r *pawl.Request, updates []wire.Upd
 		capacity += sizeOf(&updates[i])
 	}
 	frame := wire.AppendWrite(newFrame(capacity), updates, ps)
+	secret := slices.ContainsFunc(updates, func(u wire.Update) bool { return u.Op != wire.Delete && len(u.Row.Context) > 0 })
 	for repeat := 0; ; repeat++ {
 		err = a.call(ctx, methodWrite, frame, r.TimeoutMillis, func(msg []byte) (err error) {
 			token, _, err = wire.ReadToken(msg)
 			return err
 		})
-		if f, ok := errors.AsType[*failure](err); !ok || !f.serialization() || repeat == maxRepeats {
+		f, ok := errors.AsType[*failure](err)
+		if ok && secret && f.Reason == "" && !f.aboutContext() {
+			f.message = "its words are left out, since the request held contexts of caveats" // and what has no reason may repeat them
+		}
+		if !ok || !f.serialization() || repeat == maxRepeats {
 			return token, err
 		}
 		if err := pawl.Sleep(ctx, 5*time.Millisecond<<repeat); err != nil {

@@ -64,6 +64,7 @@ func (c *client) call(ctx context.Context, method string, frame []byte, timeout 
 // The codes of gRPC.
 const (
 	codeOK                 = 0
+	codeUnknown            = 2
 	codeInvalidArgument    = 3
 	codeNotFound           = 5
 	codeAlreadyExists      = 6
@@ -140,18 +141,46 @@ func (f *failure) Error() string {
 	if reason := strings.TrimPrefix(f.Reason, "ERROR_REASON_"); reason != "" && reason != "UNSPECIFIED" {
 		s += " (" + reason + ")"
 	}
-	switch f.Reason {
-	case "ERROR_REASON_CAVEAT_PARAMETER_TYPE_ERROR", "ERROR_REASON_MAX_RELATIONSHIP_CONTEXT_SIZE", "ERROR_REASON_CAVEAT_EVALUATION_ERROR":
-		// Its words repeat values of the context, which may be secret.
-		if name := f.Metadata["parameter_name"]; name != "" {
-			s += ": parameter " + name
+	if f.aboutContext() {
+		s += ": the context of a caveat does not suit the caveat's parameters"
+		if name := f.parameter(); name != "" {
+			s += "; see " + name
 		}
-		return s + ": the context of a caveat does not suit"
+		return s
 	}
 	if f.message != "" {
 		s += ": " + excerpt(f.message)
 	}
 	return s
+}
+
+// aboutContext reports whether what the server says repeats values of a caveat's
+// context, which may be secret. Of a value that is of the wrong type it speaks without
+// a reason, as of an error that it does not know.
+func (f *failure) aboutContext() bool {
+	switch f.Reason {
+	case "ERROR_REASON_CAVEAT_PARAMETER_TYPE_ERROR", "ERROR_REASON_MAX_RELATIONSHIP_CONTEXT_SIZE", "ERROR_REASON_CAVEAT_EVALUATION_ERROR":
+		return true
+	}
+	return f.code == codeUnknown && (strings.HasPrefix(f.message, wrongParameter) || strings.HasPrefix(f.message, unknownParameter))
+}
+
+const (
+	wrongParameter   = "could not convert context parameter `"
+	unknownParameter = "unknown parameter `"
+)
+
+// parameter is the name of the caveat's parameter that a failure is about, "" where it is not said.
+func (f *failure) parameter() string {
+	if name := f.Metadata["parameter_name"]; name != "" {
+		return name
+	}
+	if i := strings.IndexByte(f.message, '`'); i >= 0 && f.code == codeUnknown {
+		if name, _, ok := strings.Cut(f.message[i+1:], "`"); ok && len(name) <= 64 {
+			return name
+		}
+	}
+	return ""
 }
 
 // maxExcerptBytes bounds what of a server's message goes into ours.
@@ -174,6 +203,10 @@ func excerpt(s string) string {
 func (f *failure) asError() *pawl.Error {
 	e := &pawl.Error{Status: pawl.StatusRetry, Message: f.Error(), Err: f}
 	switch f.code {
+	case codeUnknown:
+		if f.aboutContext() {
+			e.Status = pawl.StatusRejected
+		}
 	case codeInvalidArgument, codeNotFound, codeUnimplemented:
 		e.Status = pawl.StatusRejected
 		if most := f.Metadata["maximum_updates_allowed"]; most != "" {

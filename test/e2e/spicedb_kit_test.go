@@ -159,15 +159,20 @@ func (z *zed) expect(t *testing.T, object string, want ...string) {
 	}
 }
 
-// eventually waits until ok, or until the test's time is over.
+// patience ends what hangs; nothing that works takes nearly as long.
+const patience = 2 * time.Minute
+
+// eventually waits until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
-		case <-t.Context().Done():
+		case <-ctx.Done():
 			t.Fatal("it never happened: " + what)
 		}
 	}
@@ -284,7 +289,9 @@ func (r *rig) put(t *testing.T, name, payload string) uint64 {
 // settle waits until a resource comes to rest.
 func (r *rig) settle(t *testing.T, name string, generation uint64) engine.WaitResult {
 	t.Helper()
-	res, err := r.Wait(t.Context(), zedKey(name), generation)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	res, err := r.Wait(ctx, zedKey(name), generation)
 	if err != nil {
 		t.Fatalf("%s: %v; it is %s: %s", name, err, res.Phase, res.Message)
 	}

@@ -254,8 +254,10 @@ func (s *spice) owners(t *testing.T) {
 }
 
 func (s *spice) batches(t *testing.T) {
-	o := engine.SinkOptions{Suspended: true}
-	r := s.rig(t, `{"prune":false}`, o)
+	r := s.rig(t, `{"prune":false}`, engine.SinkOptions{})
+	if err := r.SuspendSink(t.Context(), zedSink); err != nil {
+		t.Fatal(err)
+	}
 	generations := map[string]uint64{}
 	for i := range 40 {
 		name := fmt.Sprintf("b%d", i)
