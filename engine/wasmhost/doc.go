@@ -10,5 +10,10 @@
 // instance serves thousands. When a guest breaks the contract or traps, its
 // instance is discarded (fault.go says what becomes of its calls).
 //
+// Modules are rewritten by package meter before they are compiled (compile.go, in
+// a process apart: compiler.go). So a guest comes to a checkpoint about every
+// millisecond of its work (metering.go), where its budget (limits.go) and its
+// share of the processors (processors.go) are seen to.
+//
 // The contract itself is sdk/abi/pawl/plugin/v1/plugin.proto and the package abi.
 package wasmhost
