@@ -57,3 +57,25 @@ func times(callers, n int, do func(i int) error) (rate float64, err error) {
 	}
 	return float64(n) / time.Since(began).Seconds(), nil
 }
+
+// until calls do from many callers, each with the numbers that it draws, until it
+// is stopped or one fails.
+func until(stop *atomic.Bool, callers int, do func(n int) error) error {
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for !stop.Load() && failed.Load() == nil {
+				if err := do(int(next.Add(1))); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if e := failed.Load(); e != nil {
+		return *e
+	}
+	return nil
+}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 )
@@ -26,7 +28,8 @@ func (c counted) Apply(ctx context.Context, r *sink.Request) sink.Result {
 }
 
 // benchSoak keeps 256 callers busy with Put and Wait while the plugin is replaced
-// a hundred times, until it was called a million times.
+// a hundred times, until it was called a million times. The store is one in memory:
+// this is about plugins and the engine, and "cycle" and "churn" about the store.
 func benchSoak(r *report) error {
 	const callers, keys = 256, 1000
 	calls, swaps := int64(1_000_000), 100
@@ -56,32 +59,42 @@ func benchSoak(r *report) error {
 	if err != nil {
 		return err
 	}
-	eng, err := open(r.ctx, r.dir, engine.SinkOptions{Name: sinkName, Sink: current, MaxInFlight: 1024})
+	eng, err := engine.Open(r.ctx, engine.Options{
+		Store: func(o outbox.Observer) (outbox.Store, error) { return memory.New(memory.Options{Observer: o}), nil },
+		Sinks: []engine.SinkOptions{{Name: sinkName, Sink: current, MaxInFlight: 1024}},
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { eng.Close(r.ctx); plugin.Close(r.ctx) }()
 
-	cycled := make(chan error, 1)
+	var stop atomic.Bool
+	loaded := make(chan error, 1)
 	go func() {
-		_, err := times(callers, int(calls), func(i int) error {
+		loaded <- until(&stop, callers, func(i int) error {
 			res, err := eng.Put(r.ctx, engine.Put{Key: key(i % keys), Payload: payload(i)})
 			if err == nil {
 				_, err = eng.Wait(r.ctx, key(i%keys), res.Generation)
 			}
 			return err
 		})
-		cycled <- err
 	}()
-	var parts [10]struct{ memory, goroutines sample }
-	began := time.Now()
-	for swap := 1; swap <= swaps; swap++ {
-		for applied.Load() < calls*int64(swap)/int64(swaps+1) {
+	// reach waits until there were that many calls.
+	reach := func(n int64) error {
+		for applied.Load() < n {
 			select {
-			case err := <-cycled:
+			case err := <-loaded:
 				return fmt.Errorf("the load ended after %d calls: %w", applied.Load(), err)
 			case <-time.After(time.Millisecond):
 			}
+		}
+		return nil
+	}
+	var parts [10]struct{ memory, goroutines sample }
+	began := time.Now()
+	for swap := 1; swap <= swaps; swap++ {
+		if err := reach(calls * int64(swap) / int64(swaps+1)); err != nil {
+			return err
 		}
 		next, nextPlugin, err := version(swap)
 		if err != nil {
@@ -108,7 +121,11 @@ func benchSoak(r *report) error {
 			r.line("part %d of 10: memory in MiB %v, goroutines %v", swap*10/swaps, p.memory, p.goroutines)
 		}
 	}
-	if err := <-cycled; err != nil {
+	if err := reach(calls); err != nil {
+		return err
+	}
+	stop.Store(true)
+	if err := <-loaded; err != nil {
 		return err
 	}
 	r.line("%d calls, %d swaps, in %s", applied.Load(), swaps, time.Since(began).Round(time.Second))
