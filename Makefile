@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/pawlsync/pawl/internal/cli.version=$(VERSION)
 
 # Every Go module of the repository, the root first.
 MODULES := . plugins sdk/go sdk/abi/gen bench
-PLUGINS := http spicedb
+PLUGINS := http kube spicedb
 WASM    := $(PLUGINS:%=internal/bundled/plugins/%.wasm)
 
 # The tests want the shipped plugins: a missing one fails them instead of skipping.
@@ -63,7 +63,7 @@ format:
 .PHONY: vet
 vet:
 	@for m in $(MODULES); do (cd $$m && $(GO) vet ./...); done
-	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) vet ./http ./testguest/...
+	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) vet ./http ./kube ./testguest/...
 
 .PHONY: lint
 lint:

@@ -107,9 +107,12 @@ func (f *finder) build() {
 	}
 }
 
-// Get returns the member of that key.
+// Get returns the member of that key; where there is none, the zero Value.
 func (v Value) Get(key string) (Value, bool) {
 	f := newFinder(v.d, v.i)
 	c := f.find(key)
-	return Value{v.d, c}, c != 0
+	if c == 0 {
+		return Value{}, false
+	}
+	return Value{v.d, c}, true
 }
