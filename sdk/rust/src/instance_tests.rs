@@ -121,6 +121,45 @@ fn more_ios_than_a_call_may_have_take_turns() {
     assert_eq!((ended, b.answers()), (100, vec![(2, Status::Ok)]));
 }
 
+/// Combinators of other crates poll only those of their futures that were woken.
+#[test]
+fn an_io_that_waits_for_its_turn_is_woken_itself() {
+    struct Flag(AtomicBool, Mutex<Option<Waker>>);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+            self.1.lock().unwrap().take().map_or((), Waker::wake);
+        }
+    }
+    struct Picky<F>(Vec<(Pin<Box<F>>, Arc<Flag>)>);
+    impl<F: Future> Future for Picky<F> {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, t: &mut task::Context<'_>) -> Poll<()> {
+            self.0.retain_mut(|(future, flag)| {
+                *flag.1.lock().unwrap() = Some(t.waker().clone());
+                let woken = flag.0.swap(false, Ordering::Relaxed);
+                !woken || future.as_mut().poll(&mut task::Context::from_waker(&flag.clone().into())).is_pending()
+            });
+            if self.0.is_empty() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        }
+    }
+    let b = bench(|cx, _| async move {
+        let all = (0..40).map(|_| (Box::pin(get(&cx, "/")), Arc::new(Flag(AtomicBool::new(true), Mutex::default()))));
+        Picky(all.collect()).await;
+        Ok(())
+    });
+    b.apply(2);
+    let mut ended = 0;
+    while let Some(&io) = b.waiting().first() {
+        b.end(io);
+        ended += 1;
+    }
+    assert_eq!((ended, b.answers()), (40, vec![(2, Status::Ok)]));
+}
+
 #[test]
 fn more_ios_than_the_sink_may_have_take_turns() {
     let b = bench(|cx, _| async move { get(&cx, "/").await.map(drop).map_err(Error::from) });
