@@ -198,6 +198,9 @@ func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record
 		next.Attempted = withAttempt(st.Attempted, r.attempt(old, f.Now))
 		changed = true
 	}
+	if kept, ok := withContent(next.Attempted, old); ok {
+		next.Attempted, changed = kept, true
+	}
 	if !changed {
 		return nil
 	}
@@ -241,6 +244,22 @@ func withAttempt(list []record.Attempt, a record.Attempt) []record.Attempt {
 		out = out[n:]
 	}
 	return out
+}
+
+// withContent returns list with the payload of attempts at what old desired, and
+// whether that changed anything. While it is desired the record itself holds it;
+// once it is replaced, nothing else tells an adapter what such a call may have left
+// at the target, and it must go when neither the new content nor an
+// acknowledgement names it (R05, R22).
+func withContent(list []record.Attempt, old *record.Desired) ([]record.Attempt, bool) {
+	for i, a := range list {
+		if a.Hash == old.Hash && !a.Delete && !old.Tombstone && a.Payload == nil && old.Payload != nil {
+			kept := append([]record.Attempt(nil), list...)
+			kept[i].Payload = old.Payload
+			return kept, true
+		}
+	}
+	return list, false
 }
 
 func samePolicies(a, b *record.Desired) bool {

@@ -81,7 +81,7 @@ type books struct {
 // old keeps what an outcome for a replaced generation says of the target.
 func (b *books) old() {
 	d, st := b.d, b.st
-	st.Attempted = b.mergedAttempts()
+	st.Attempted, _ = withContent(b.mergedAttempts(), &d.desired)
 	switch b.s.Outcome {
 	case Acked, Unchanged, Accepted:
 		b.ack()
