@@ -204,8 +204,9 @@ func (in *instance) faulted(entered *call, kind FaultKind, err error, suspect bo
 //
 //   - the one entered, or the only one, is guilty: it ends as a fault and runs
 //     alone next. A batch is a suspect only, as one of its requests is guilty;
-//   - those that took part in the entry by an import are suspects: they end as
-//     a fault that is not charged, and run alone next;
+//   - those that took part in the entry by an import, or in an entry for none may
+//     have, as they wait for no host I/O, are suspects: they end as a fault that
+//     is not charged, and run alone next;
 //   - the others have done nothing. Where certainly nothing of theirs was sent
 //     they start again together in another instance, once; else they end as a
 //     fault that is not charged, so that the target is looked at.
@@ -233,7 +234,7 @@ func (in *instance) fault(entered *call, kind FaultKind, err error) {
 	for c := in.live.head; c != nil; c = in.live.head {
 		guilty := c == entered || alone
 		switch {
-		case guilty || c.entry == in.entry:
+		case guilty || c.entry == in.entry || entered == nil && len(c.ios) == 0:
 			in.sink.suspects.add(c)
 			in.end(c, in.faulted(entered, kind, err, !guilty || len(c.reqs) > 1))
 		case c.maybeSent || c.waitsForHTTP() || c.restarts > 0:

@@ -164,19 +164,46 @@ func TestASuspectRunsAloneNext(t *testing.T) {
 }
 
 func TestBystandersAreRestartedOnceOnly(t *testing.T) {
-	g := faulty() // a poll, which observe asks for, traps with two calls in the guest
-	g.Start = asm.Seq(asm.OnOp(3, asm.Want(2)), g.Start)
-	g.Poll = asm.Unreachable
-	s := openASM(t, g, wasmhost.SinkConfig{})
-	one := s.Start(t.Context(), abi.OpApplyBatch, request("parked", ""))
-	two := s.Start(t.Context(), abi.OpObserve, request("polled", ""))
-	for _, wait := range []func() sink.Result{one, two} {
-		if r := wait(); r.Status != sink.Fault || !r.Suspect {
+	s := openASM(t, faulty(), wasmhost.SinkConfig{})
+	parked := s.Start(t.Context(), abi.OpApplyBatch, request("parked", ""))
+	for _, key := range []string{"bad", "bad too"} { // each new, so that neither runs alone
+		if r := s.Start(t.Context(), abi.OpDelete, request(key, ""))(); r.Status != sink.Fault || r.Suspect {
 			t.Errorf("%+v", r)
 		}
 	}
-	if n := s.Stats().Restarts; n != 2 {
+	if r := parked(); r.Status != sink.Fault || !r.Suspect {
+		t.Errorf("%+v", r)
+	}
+	if n := s.Stats().Restarts; n != 1 {
 		t.Errorf("%d restarts", n)
+	}
+}
+
+// Of a fault in a poll nobody knows whose it is, but who did nothing: the calls
+// that wait for host I/O. Were the others not made to run alone, they would
+// fault together for ever, and none of them be charged.
+func TestCallsThatWaitForAPollAreSuspectsOfItsFault(t *testing.T) {
+	g := faulty() // observe asks to be polled
+	g.Start = asm.Seq(asm.OnOp(3, asm.Want(2)), g.Start)
+	g.Poll = asm.Unreachable
+	s := openASM(t, g, wasmhost.SinkConfig{})
+	parked := s.Start(t.Context(), abi.OpApply, request("parked", ""))
+	var polled []func() sink.Result
+	for _, key := range []string{"a", "b"} {
+		polled = append(polled, s.Start(t.Context(), abi.OpObserve, request(key, "")))
+	}
+	for _, wait := range polled {
+		if r := wait(); r.Status != sink.Fault || !r.Suspect {
+			t.Errorf("together: %+v", r)
+		}
+	}
+	if r := parked(); r.Status != sink.OK {
+		t.Errorf("the one that waited for I/O: %+v", r)
+	}
+	for _, key := range []string{"a", "b"} {
+		if r := s.Observe(t.Context(), request(key, "")); r.Status != sink.Fault || r.Suspect || !strings.Contains(r.Message, `key "`+key+`"`) {
+			t.Errorf("alone: %+v", r)
+		}
 	}
 }
 
