@@ -101,6 +101,9 @@ func compare(t *testing.T, r *runner, plain, metered wazero.CompiledModule, name
 		return // it may run for ever without
 	}
 	want := r.call(t, plain, name, args...)
+	if got.unlinked && want.unlinked {
+		return // for the first reason that was found, in no order
+	}
 	if trap(got.err) != trap(want.err) {
 		t.Fatalf("%s(%x): %v; without metering %v", name, args, got.err, want.err)
 	}

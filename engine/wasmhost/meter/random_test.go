@@ -168,10 +168,11 @@ var errNoFuel = errors.New("no fuel")
 
 // outcome is what a call did.
 type outcome struct {
-	err     error
-	results []uint64
-	memory  []byte
-	spent   int64
+	err      error
+	unlinked bool // there is no instance: an import is missing, a segment does not fit
+	results  []uint64
+	memory   []byte
+	spent    int64
 }
 
 // runner runs modules whose refills end after so much fuel.
@@ -209,7 +210,7 @@ func (r *runner) call(tb testing.TB, c wazero.CompiledModule, name string, args 
 	r.granted = 0
 	m, err := r.rt.InstantiateModule(ctx, c, wazero.NewModuleConfig().WithName(""))
 	if err != nil {
-		return outcome{err: err}
+		return outcome{err: err, unlinked: true}
 	}
 	defer m.Close(ctx)
 	f := m.ExportedFunction(name)
