@@ -32,9 +32,9 @@ type Check struct {
 	Run   func(t *T)
 }
 
-// checkTimeout bounds one check: it ends a plugin that makes no progress, and is
-// far beyond what any check takes.
-const checkTimeout = 5 * time.Minute
+// checkCalls is how many deadlines of calls one check may take: a bound for a
+// plugin that makes no progress, far beyond what any check takes.
+const checkCalls = 10
 
 // Options configure a run of the kit.
 type Options struct {
@@ -46,6 +46,8 @@ type Options struct {
 	Filter *regexp.Regexp
 	// Calls is how many calls the check of memory makes per round. Defaults to 500.
 	Calls int
+	// CallTimeout is the deadline of calls. Defaults to 30s, as the engine's.
+	CallTimeout time.Duration
 	// Workers is how many checks run at once. Defaults to twice the processors.
 	Workers int
 	// Now tells how long checks took. Defaults to time.Now.
@@ -58,6 +60,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Calls == 0 {
 		o.Calls = 500
+	}
+	if o.CallTimeout == 0 {
+		o.CallTimeout = 30 * time.Second
 	}
 	if o.Workers == 0 {
 		o.Workers = 2 * runtime.GOMAXPROCS(0)
@@ -192,7 +197,7 @@ func (k *kit) run(ctx context.Context, c Check) (r Result) {
 	if !startsAlone[c.ID] && (k.loadErr != nil || k.openErr != nil) {
 		return say(Skipped, "not tried: the plugin does not start, see the check \"opens\"")
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkCalls*k.options.CallTimeout)
 	defer cancel()
 	s, err := k.stage(c.ID, k.options.Fixture.Config)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawlsync/pawl/engine/wasmhost"
 )
@@ -101,12 +102,15 @@ func run(t *testing.T, wasm []byte, config string, only *regexp.Regexp) *Report 
 	f := DefaultFixture()
 	f.Config = json.RawMessage(config)
 	f.Store.Adds = map[string]json.RawMessage{"added": json.RawMessage(`"by the store"`)}
-	r, err := Run(t.Context(), wasm, "wrong", Options{Fixture: f, Host: hostOptions(t), Filter: only, Calls: 80})
+	r, err := Run(t.Context(), wasm, "wrong", Options{Fixture: f, Host: hostOptions(t), CallTimeout: patience, Filter: only, Calls: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
+
+// patience is the deadline of calls: a busy machine is no fault of the plugin.
+const patience = 5 * time.Minute
 
 // hostOptions share a compile cache between all runs of tests.
 func hostOptions(t *testing.T) wasmhost.Options {

@@ -69,7 +69,7 @@ func TestARealTargetTakesTheStoresPlace(t *testing.T) {
 		t.Skip("runs the whole kit; TestARightAdapterPasses does too")
 	}
 	real := newRealTarget(t)
-	r, err := Run(t.Context(), wrongGuest(t), "wrong", Options{Fixture: real.fixture(t, "{}"), Host: hostOptions(t), Calls: 80})
+	r, err := Run(t.Context(), wrongGuest(t), "wrong", Options{Fixture: real.fixture(t, "{}"), Host: hostOptions(t), CallTimeout: patience, Calls: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestARealTargetTakesTheStoresPlace(t *testing.T) {
 
 func TestAFaultIsFoundAtARealTargetToo(t *testing.T) {
 	real := newRealTarget(t)
-	o := Options{Fixture: real.fixture(t, "{fault: drift}"), Host: hostOptions(t), Filter: regexp.MustCompile("^(drift|update)$")}
+	o := Options{Fixture: real.fixture(t, "{fault: drift}"), Host: hostOptions(t), CallTimeout: patience, Filter: regexp.MustCompile("^(drift|update)$")}
 	r, err := Run(t.Context(), wrongGuest(t), "wrong", o)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAFaultIsFoundAtARealTargetToo(t *testing.T) {
 func TestASkippedCheckSaysWhy(t *testing.T) {
 	f := DefaultFixture()
 	f.Skip = map[string]string{"update": "it is being written"}
-	r, err := Run(t.Context(), wrongGuest(t), "wrong", Options{Fixture: f, Host: hostOptions(t), Filter: regexp.MustCompile("^update$")})
+	r, err := Run(t.Context(), wrongGuest(t), "wrong", Options{Fixture: f, Host: hostOptions(t), CallTimeout: patience, Filter: regexp.MustCompile("^update$")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestASkippedCheckSaysWhy(t *testing.T) {
 }
 
 func TestAModuleThatDoesNotLoadFailsOneCheck(t *testing.T) {
-	r, err := Run(t.Context(), []byte("no module"), "text", Options{Host: hostOptions(t)})
+	r, err := Run(t.Context(), []byte("no module"), "text", Options{Host: hostOptions(t), CallTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAModuleThatDoesNotLoadFailsOneCheck(t *testing.T) {
 }
 
 func TestAFilterThatMatchesNothingIsAnError(t *testing.T) {
-	_, err := Run(t.Context(), nil, "x", Options{Host: hostOptions(t), Filter: regexp.MustCompile("no such check")})
+	_, err := Run(t.Context(), nil, "x", Options{Host: hostOptions(t), CallTimeout: patience, Filter: regexp.MustCompile("no such check")})
 	if !errors.Is(err, ErrNoCheck) {
 		t.Errorf("%v, want ErrNoCheck", err)
 	}
@@ -270,7 +270,7 @@ func TestTheReportAsJUnit(t *testing.T) {
 }
 
 func TestASessionKeepsWhatWasAcked(t *testing.T) {
-	s, err := Start(t.Context(), wrongGuest(t), "wrong", "a b", Options{Host: hostOptions(t)})
+	s, err := Start(t.Context(), wrongGuest(t), "wrong", "a b", Options{Host: hostOptions(t), CallTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestASessionKeepsWhatWasAcked(t *testing.T) {
 	}
 	f := DefaultFixture()
 	f.Config = json.RawMessage(`{"fault":"opens"}`)
-	if _, err := Start(t.Context(), wrongGuest(t), "wrong", "a", Options{Fixture: f, Host: hostOptions(t)}); err == nil {
+	if _, err := Start(t.Context(), wrongGuest(t), "wrong", "a", Options{Fixture: f, Host: hostOptions(t), CallTimeout: patience}); err == nil {
 		t.Error("a config that is refused opened a session")
 	}
 }

@@ -36,7 +36,7 @@ func TestTheShippedPluginsPass(t *testing.T) {
 			if c.name == "owned fields" {
 				f.Store.Adds = map[string]json.RawMessage{"added": json.RawMessage(`"by the store"`)}
 			}
-			r, err := Run(t.Context(), wasm, "http", Options{Fixture: f, Host: hostOptions(t), Calls: 80})
+			r, err := Run(t.Context(), wasm, "http", Options{Fixture: f, Host: hostOptions(t), CallTimeout: patience, Calls: 80})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -16,10 +17,6 @@ import (
 	"github.com/pawlsync/pawl/engine/wasmhost"
 )
 
-// callTimeout is the deadline of calls: a plugin that hangs should not hold up
-// the kit for as long as it may an engine.
-const callTimeout = 20 * time.Second
-
 // Stage is a sink with a target: the scripted store or a real one, behind a gate.
 type Stage struct {
 	name    string // of the sink
@@ -32,15 +29,13 @@ type Stage struct {
 	book    *logbook
 	sink    *wasmhost.Sink // nil until Open
 	unknown []byte         // see wasmhost.SinkConfig.Unknown
+	timeout time.Duration  // of calls
 }
 
 // stage prepares a sink of that name; Open opens it.
 func (k *kit) stage(name string, config json.RawMessage) (*Stage, error) {
-	return newStage(k.plugin, k.book, k.options.Fixture, name, config)
-}
-
-func newStage(p *wasmhost.Plugin, book *logbook, f *Fixture, name string, config json.RawMessage) (*Stage, error) {
-	s := &Stage{name: name, fixture: f, config: config, plugin: p, book: book}
+	f := k.options.Fixture
+	s := &Stage{name: name, fixture: f, config: config, plugin: k.plugin, book: k.book, timeout: k.options.CallTimeout}
 	var next http.Handler
 	if f.Upstream.URL == "" {
 		s.store = newStore(f.Store.Routes)
@@ -73,7 +68,7 @@ func (s *Stage) Open(ctx context.Context) (err error) {
 func (s *Stage) openWith(ctx context.Context, config json.RawMessage) (*wasmhost.Sink, error) {
 	return s.plugin.Open(ctx, wasmhost.SinkConfig{
 		Name: s.name, Config: config, Upstreams: []wasmhost.Upstream{s.line},
-		Limits: wasmhost.Limits{CallTimeout: callTimeout}, Unknown: s.unknown,
+		Limits: wasmhost.Limits{CallTimeout: s.timeout, StartTimeout: s.timeout}, Unknown: s.unknown,
 	})
 }
 
@@ -142,15 +137,16 @@ func nonce() string {
 }
 
 // fill puts a resource's key and {n} into a template. In JSON they are written
-// as the inside of a string.
+// as the inside of a string; {key.base64} is for targets that take keys so.
 func fill(template, key, n string) string {
+	encoded := base64.StdEncoding.EncodeToString([]byte(key))
 	if json.Valid([]byte(template)) {
 		raw, err := json.Marshal(key)
 		if err == nil {
 			key = string(raw[1 : len(raw)-1])
 		}
 	}
-	return strings.NewReplacer("{key}", key, "{n}", n).Replace(template)
+	return strings.NewReplacer("{key}", key, "{key.base64}", encoded, "{n}", n).Replace(template)
 }
 
 // outside sends a request to the target as somebody else would, past the plugin.
