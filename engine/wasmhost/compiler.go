@@ -95,7 +95,7 @@ func (c *Compiler) failed(cmd *exec.Cmd, err error, complaint string) error {
 	switch {
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"):
 		return fmt.Errorf("%w: it needs more memory than the limit compile_memory_bytes of %d", ErrCompile, c.MemoryBytes)
-	case !cmd.ProcessState.Exited() && cpu >= c.CPU*9/10:
+	case !cmd.ProcessState.Exited() && cpu >= c.CPU*3/4: // the kernel tells a tenth less than it counted
 		return fmt.Errorf("%w: it took more CPU time than the limit compile_cpu of %v", ErrCompile, c.CPU)
 	case complaint != "":
 		line, _, _ := strings.Cut(complaint, "\n")
