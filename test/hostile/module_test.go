@@ -68,7 +68,8 @@ func wrongModules() []trial {
 		{name: "instructions of threads", module: raw([]byte{0, 0xfe, 0x03, 0, 0x0b}), refused: says("")},
 		{name: "values that do not match", module: raw(slices.Concat([]byte{0}, I64(1), I32Eqz, Drop, Code{0x0b})), refused: says("")},
 		{name: "an element segment of garbage", module: applyWith(func(m *Module) { m.Table(FuncRef, 1, 1); m.Elem(I32(0), 1<<30) }), refused: says("function")},
-		{name: "an element segment outside of its table", module: applyWith(func(m *Module) { m.Table(FuncRef, 1, 1); m.Elem(I32(1<<20), 0) }), refused: says("")},
+		// wazero leaves out what does not fit, where the specification has a trap.
+		{name: "an element segment outside of its table", module: applyWith(func(m *Module) { m.Table(FuncRef, 1, 1); m.Elem(I32(1<<20), 0) }), status: sink.OK},
 		{name: "a data segment outside of the memory", module: applyWith(func(m *Module) { m.Data(I32(1<<30), "x") }), refused: says("")},
 		{name: "a data segment at a negative offset", module: applyWith(func(m *Module) { m.Data(I32(-1), "xx") }), refused: says("")},
 		{name: "a section that claims 4 GiB", module: func() []byte { return append([]byte(Header), SecType, 0xff, 0xff, 0xff, 0xff, 0x0f) }, refused: says("cut off or damaged")},
@@ -91,9 +92,9 @@ func bombs() []trial {
 		{name: "100,000 nested blocks", module: applyWith(func(m *Module) {
 			m.FuncRaw(m.Type(":"), slices.Concat([]byte{0}, Repeat(100_000, Code{0x02, 0x40}), Repeat(100_001, Code{0x0b})))
 		}), refused: says("")},
-		{name: "a br_table with a million labels", module: applyWith(func(m *Module) {
+		{name: "a br_table with a million labels", apart: true, module: applyWith(func(m *Module) {
 			m.Func("i:", "", Block(Get(0), BrTable(make([]int, 1_000_000), 0)))
-		}), refused: says("")},
+		}), refused: says("compile_")},
 		{name: "50,000 locals, all alive at once", module: applyWith(func(m *Module) {
 			var code Code
 			for i := range 50_000 {
@@ -102,13 +103,13 @@ func bombs() []trial {
 			m.Func(":", strings.Repeat("I", 50_000), Loop(code, Code{0x41, 1, 0x0d, 0}))
 		}), refused: says("")},
 		{name: "4 billion locals", module: raw(slices.Concat([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f, TypeI64}, []byte{0x0b})), refused: says("local")},
-		{name: "2,000 locals over 30,000 branches", module: applyWith(func(m *Module) {
+		{name: "2,000 locals over 30,000 branches", apart: true, module: applyWith(func(m *Module) {
 			var code Code
 			for i := range 30_000 {
 				code = append(code, If(Get(0), I64(int64(i)), Set(1+i%2000))...)
 			}
 			m.Func("i:", strings.Repeat("I", 2000), code)
-		}), refused: says("")},
+		}), refused: says("compile_")},
 		{name: "a function of 8 MB", module: applyWith(func(m *Module) {
 			m.Func("i:i", "", Seq(Get(0), Repeat(1_500_000, Seq(Get(0), I32(3), I32Mul, I32Add))))
 		}), refused: says("")},
@@ -131,6 +132,6 @@ func bombs() []trial {
 			for i := range 100_000 {
 				m.Export(strings.Repeat("x", 20)+string(ULEB(i%128 + 1)[0:1])+string(rune('a'+i/128%26))+string(rune(0x100+i/3328)), KindFunc, 13)
 			}
-		}), status: sink.OK},
+		}), refused: says("exports")},
 	}
 }

@@ -138,7 +138,7 @@ func survive(t *testing.T, h *wasmhost.Host, wasm []byte) (end string, err error
 
 func newHost(t *testing.T) *wasmhost.Host {
 	t.Helper()
-	a, err := newArena(t.Context(), t.TempDir())
+	a, err := newArena(t.Context(), t.TempDir(), wasmhost.Compiler{})
 	if err != nil {
 		t.Fatal(err)
 	}

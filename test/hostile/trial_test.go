@@ -23,6 +23,7 @@ type trial struct {
 	name   string
 	module func() []byte
 	limits wasmhost.Limits // over those of every trial
+	apart  bool            // compiled in a process apart, as the daemon does
 
 	refused *string            // Load or Open fails, saying this
 	fault   wasmhost.FaultKind // a call ends as this fault
@@ -66,9 +67,18 @@ func TestHostile(t *testing.T) {
 }
 
 func (c *trial) run(t *testing.T) {
-	theTwin(t) // which is one goroutine more
+	if *neighbourFlag {
+		theTwin(t) // before the goroutines are counted
+	}
 	goroutines := runtime.NumGoroutine()
-	a, err := newArena(t.Context(), t.TempDir())
+	var compiler wasmhost.Compiler
+	if c.apart {
+		var err error
+		if compiler, err = apart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := newArena(t.Context(), t.TempDir(), compiler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,24 +167,25 @@ type jury struct {
 	wrong    string // the first that was not
 }
 
-// hear takes a result. Calls that merely shared an instance with a guilty one
-// say so, and are not judged; nor are those whose time ended while they waited
-// behind the others.
-func (j *jury) hear(key string, r sink.Result) {
+// hear takes a result, and reports whether it tells something. Calls that merely
+// shared an instance with a guilty one do not; nor do those whose time ended
+// while they waited behind the others.
+func (j *jury) hear(key string, r sink.Result) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.heard++
 	if r.Suspect || r.Status == sink.Unreachable && strings.HasPrefix(r.Message, "not sent: ") {
-		return
+		return false
 	}
-	if why := j.trial.wrong(key, r); why != "" {
-		if j.wrong == "" {
-			j.wrong = why + ": " + r.Status.String() + ": " + r.Message
-		}
-		return
+	why := j.trial.wrong(key, r)
+	switch {
+	case why == "":
+		j.expected++
+		j.guilty = key
+	case j.wrong == "":
+		j.wrong = why + ": " + r.Status.String() + ": " + r.Message
 	}
-	j.expected++
-	j.guilty = key
+	return true
 }
 
 // wrong says what is wrong with a result, if anything.

@@ -10,27 +10,46 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pawlsync/pawl/engine/wasmhost"
 )
 
 // The twin is the same neighbour in the same engine, in a process of its own
 // where there is no hostile sink: it shows what the machine does to a process at
 // any moment.
 
-const twinEnv = "PAWL_HOSTILE_TWIN"
+// What this program is, when it is started with that argument, other than tests.
+const (
+	twinArg    = "be-the-twin"
+	compileArg = "compile-apart"
+)
 
 func TestMain(m *testing.M) {
-	if os.Getenv(twinEnv) != "" {
-		if err := beTwin(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 1 {
+		var err error
+		switch os.Args[1] {
+		case twinArg:
+			err = beTwin(os.Stdin, os.Stdout)
+		case compileArg:
+			err = wasmhost.CompileApart(context.Background(), os.Args[2:], os.Stdin, os.Stdout)
+		default:
+			os.Exit(test(m))
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
+	os.Exit(test(m))
+}
+
+func test(m *testing.M) int {
 	code := m.Run()
 	if sibling.stop != nil {
 		sibling.stop()
 	}
-	os.Exit(code)
+	return code
 }
 
 // beTwin works until in ends, and writes a line for each resource when it was
@@ -41,7 +60,7 @@ func beTwin(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	a, err := newArena(context.Background(), dir)
+	a, err := newArena(context.Background(), dir, wasmhost.Compiler{})
 	if err != nil {
 		return err
 	}
@@ -105,8 +124,7 @@ func startTwin() (*twin, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), twinEnv+"=1")
+	cmd := exec.Command(self, twinArg)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
