@@ -28,7 +28,7 @@ the one of --fixture. All of it is optional:
   config: {prefix: /objects}      # of the sink
   bad_configs: [{prefix: 7}]      # configure must refuse them
   key: conformance-{n}            # {n} tells keys apart
-  payloads:                       # JSON of a mapping, or a text as it is; {key} and {n} are filled in
+  payloads:                       # JSON of a mapping, or a text as it is; {key}, {key.base64} and {n} are filled in
     create: {text: one, size: 1}
     update: {text: two, size: 2}
     removed: {text: two}          # update without a field
