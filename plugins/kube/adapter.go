@@ -206,7 +206,11 @@ func (a *adapter) apply(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 		}
 	}
 	if resp.Status != 200 && resp.Status != 201 {
-		return a.classify(resp, &id, "apply")
+		err := a.classify(resp, &id, "apply")
+		if e, ok := err.(*pawl.Error); ok && isImmutable(resp) {
+			e.Message += "; list the kind in the sink's recreate to have the object deleted and created anew"
+		}
+		return err
 	}
 	live, err := parse(resp.Body)
 	if err != nil {
@@ -322,6 +326,3 @@ func hex64(n uint64) string {
 	s := strconv.FormatUint(n, 16)
 	return "0000000000000000"[len(s):] + s
 }
-
-// decimal writes a small number.
-func decimal(n int) string { return strconv.Itoa(n) }

@@ -76,6 +76,7 @@ const (
 	quotaUnknown   = "status unknown for quota"     // of one that is not ready
 	rbacEscalation = "attempting to grant RBAC"     // of rights that the account has not
 	typedPatch     = "failed to create typed patch" // of a manifest that does not fit the schema
+	typedObject    = "failed to convert new"        // the same
 	tooLargeEtcd   = "request is too large"
 	beingDeleted   = "object is being deleted"
 )
@@ -89,7 +90,7 @@ func (a *adapter) classify(resp *pawl.HTTPResponse, id *identity, what string) e
 	case s.code >= 300 && s.code <= 399:
 		e.Message += "; a redirect is never a confirmation: give the upstream the address that it leads to"
 	case strings.Contains(s.message, webhookDenied):
-	case strings.Contains(s.message, typedPatch), strings.Contains(s.message, tooLargeEtcd):
+	case strings.Contains(s.message, typedPatch), strings.Contains(s.message, typedObject), strings.Contains(s.message, tooLargeEtcd):
 	case strings.Contains(s.message, beingDeleted):
 		e.Status = pawl.StatusInProgress
 	case s.code == 401:

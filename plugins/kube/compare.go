@@ -7,8 +7,12 @@ import (
 	pawl "github.com/pawlsync/pawl/sdk/go"
 )
 
-// maxPaths bounds how many differing paths are told.
-const maxPaths = 32
+// maxPaths bounds how many differing paths are told, maxAsked of how many of them
+// it is asked whose they are.
+const (
+	maxPaths = 32
+	maxAsked = 256
+)
 
 // difference gathers where something differs.
 type difference struct {
@@ -187,11 +191,13 @@ func (a *adapter) judgeAttempts(o *pawl.Observation, r *pawl.Request, owners []o
 // rest of the object is like.
 func (a *adapter) judgeConflicts(o *pawl.Observation, set jsondoc.Value, owners []owner, live, want jsondoc.Value) {
 	var told []string
+	asked := 0
 	var w walker
 	w.leaf = func(l, wanted jsondoc.Value, whole bool) {
-		if l.IsZero() || same(l, wanted, whole) || len(told) == maxPaths {
+		if l.IsZero() || same(l, wanted, whole) || len(told) == maxPaths || asked == maxAsked {
 			return
 		}
+		asked++
 		for _, other := range owners {
 			if ours := other.apply && other.manager == a.cfg.manager; !ours && owns(other.fields, w.path) {
 				told = append(told, pathOf(w.path)+" (managed by "+other.manager+")")

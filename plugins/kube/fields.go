@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/pawlsync/pawl/plugins/internal/jsondoc"
@@ -23,54 +24,97 @@ type walker struct {
 
 // walk goes over set below live and other, of which either may be missing.
 func (w *walker) walk(set, live, other jsondoc.Value) {
+	inLive, inOther := childrenOf(live), childrenOf(other)
 	for element, sub := range set.Members {
 		if element == "." {
 			w.leaf(live, other, false)
 			continue
 		}
+		if len(element) < 2 || element[1] != ':' {
+			continue // nothing that this version of the API writes
+		}
 		w.path = append(w.path, element)
-		l, o := child(live, element), child(other, element)
-		switch {
-		case !hasNoMembers(sub):
-			w.walk(sub, l, o)
-		default:
+		l, o := inLive.at(element), inOther.at(element)
+		if hasNoMembers(sub) {
 			w.leaf(l, o, element[0] != 'v' && element[0] != 'k')
+		} else {
+			w.walk(sub, l, o)
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
 }
 
-// child returns what v has at an element of a set.
-func child(v jsondoc.Value, element string) jsondoc.Value {
-	if v.IsZero() || len(element) < 2 || element[1] != ':' {
-		return jsondoc.Value{}
-	}
+// children finds what a value has at elements of a set.
+type children struct {
+	v       jsondoc.Value
+	members jsondoc.Members
+	items   map[string][]jsondoc.Value // of a list with keys, by the value of one of them; of a set, by the value
+	key     string                     // the one by which items are found
+}
+
+func childrenOf(v jsondoc.Value) children { return children{v: v, members: v.Find()} }
+
+func (c *children) at(element string) jsondoc.Value {
 	kind, name := element[0], element[2:]
 	if kind == 'f' {
-		m, _ := v.Get(name)
-		return m
+		return c.members.Get(name)
 	}
-	if v.Kind() != jsondoc.Array {
+	if c.v.IsZero() || c.v.Kind() != jsondoc.Array {
 		return jsondoc.Value{}
 	}
 	if kind == 'i' {
-		for i, item := range v.Items {
-			if decimal(i) == name {
+		for i, item := range c.v.Items {
+			if strconv.Itoa(i) == name {
 				return item
 			}
 		}
 		return jsondoc.Value{}
 	}
-	key, err := jsondoc.Parse(name)
+	d, err := jsondoc.Parse(name)
 	if err != nil {
 		return jsondoc.Value{}
 	}
-	for _, item := range v.Items {
-		if kind == 'v' && jsondoc.Equal(key.Root(), item) || kind == 'k' && hasKeys(item, key.Root()) {
+	want := d.Root()
+	for _, item := range c.candidates(want) {
+		if kind == 'v' && jsondoc.Equal(want, item) || kind == 'k' && hasKeys(item, want) {
 			return item
 		}
 	}
 	return jsondoc.Value{}
+}
+
+// candidates are the items that may be the one that is wanted.
+func (c *children) candidates(want jsondoc.Value) []jsondoc.Value {
+	if c.items == nil {
+		for c.key = range want.Members {
+			break
+		}
+		c.items = map[string][]jsondoc.Value{}
+		for _, item := range c.v.Items {
+			text := c.text(item)
+			c.items[text] = append(c.items[text], item)
+		}
+	}
+	text := c.text(want)
+	if found := c.items[text]; found != nil || text == "" {
+		return found
+	}
+	return c.items[""] // which leave that key to its default
+}
+
+// text is what items are told apart by.
+func (c *children) text(v jsondoc.Value) string {
+	if c.key != "" {
+		key, ok := v.Get(c.key)
+		if !ok {
+			return ""
+		}
+		v = key
+	}
+	if v.Kind() == jsondoc.String {
+		return v.Text()
+	}
+	return v.Raw()
 }
 
 // hasKeys reports whether an item of a list is the one of those keys. A key that
@@ -179,20 +223,26 @@ func setOf(want jsondoc.Value, owners []owner) jsondoc.Value {
 		sets[i] = owners[i].fields
 	}
 	w := writer{b: []byte{'{'}}
+	in := findIn(sets)
 	for k, v := range want.Members {
 		switch k {
 		case "apiVersion", "kind":
 		case "metadata":
+			before := len(w.b)
 			w.key("f:metadata")
 			w.b = append(w.b, '{')
+			below, empty := findIn(in.at("f:metadata")), true
 			for mk, mv := range v.Members {
 				if mk != "name" && mk != "namespace" {
-					w.member("f:"+mk, mv, below(below(sets, "f:metadata"), "f:"+mk))
+					w.member("f:"+mk, mv, below.at("f:"+mk))
+					empty = false
 				}
 			}
-			w.b = append(w.b, '}')
+			if w.b = append(w.b, '}'); empty {
+				w.b = w.b[:before]
+			}
 		default:
-			w.member("f:"+k, v, below(sets, "f:"+k))
+			w.member("f:"+k, v, in.at("f:"+k))
 		}
 	}
 	w.b = append(w.b, '}')
@@ -203,10 +253,21 @@ func setOf(want jsondoc.Value, owners []owner) jsondoc.Value {
 	return set
 }
 
-// below descends in all sets.
-func below(sets []jsondoc.Value, element string) (out []jsondoc.Value) {
-	for _, s := range sets {
-		if sub, ok := s.Get(element); ok {
+// sets are sets of several owners, of the same value.
+type sets []jsondoc.Members
+
+func findIn(of []jsondoc.Value) sets {
+	in := make(sets, len(of))
+	for i := range of {
+		in[i] = of[i].Find()
+	}
+	return in
+}
+
+// at descends in all sets.
+func (in sets) at(element string) (out []jsondoc.Value) {
+	for i := range in {
+		if sub := in[i].Get(element); !sub.IsZero() {
 			out = append(out, sub)
 		}
 	}
@@ -214,7 +275,7 @@ func below(sets []jsondoc.Value, element string) (out []jsondoc.Value) {
 }
 
 // member writes an element with the set of what v says.
-func (w *writer) member(element string, v jsondoc.Value, sets []jsondoc.Value) {
+func (w *writer) member(element string, v jsondoc.Value, of []jsondoc.Value) {
 	if v.Kind() == jsondoc.Null {
 		return // which is to say nothing
 	}
@@ -222,15 +283,20 @@ func (w *writer) member(element string, v jsondoc.Value, sets []jsondoc.Value) {
 	w.b = append(w.b, '{')
 	switch v.Kind() {
 	case jsondoc.Object:
-		if !atomic(sets) {
-			for k, m := range v.Members {
-				w.member("f:"+k, m, below(sets, "f:"+k))
-			}
+		if !atomic(of) {
+			w.members(v, of)
 		}
 	case jsondoc.Array:
-		w.items(v, sets)
+		w.items(v, of)
 	}
 	w.b = append(w.b, '}')
+}
+
+func (w *writer) members(v jsondoc.Value, of []jsondoc.Value) {
+	in := findIn(of)
+	for k, m := range v.Members {
+		w.member("f:"+k, m, in.at("f:"+k))
+	}
 }
 
 // atomic reports whether who owns the value owns it whole.
@@ -244,21 +310,21 @@ func atomic(sets []jsondoc.Value) bool {
 }
 
 // items writes the items of a list, unless it is atomic.
-func (w *writer) items(list jsondoc.Value, sets []jsondoc.Value) {
-	kind, keys := listKind(sets)
+func (w *writer) items(list jsondoc.Value, of []jsondoc.Value) {
+	kind, keys := listKind(of)
+	var index itemIndex
+	if kind == 'k' {
+		index = indexItems(of, keys)
+	}
 	for _, item := range list.Items {
 		switch {
 		case kind == 'v':
 			w.key("v:" + item.Raw())
 			w.b = append(w.b, '{', '}')
 		case kind == 'k' && item.Kind() == jsondoc.Object:
-			element := keyOf(item, keys)
-			w.key(element)
+			w.key(keyOf(item, keys))
 			w.b = append(w.b, `{".":{}`...)
-			subs := itemSets(sets, item)
-			for k, m := range item.Members {
-				w.member("f:"+k, m, below(subs, "f:"+k))
-			}
+			w.members(item, index.of(item))
 			w.b = append(w.b, '}')
 		}
 	}
@@ -293,16 +359,37 @@ func keyOf(item, keys jsondoc.Value) string {
 	return string(append(w.b, '}'))
 }
 
-// itemSets are the sets of all owners of an item with keys.
-func itemSets(sets []jsondoc.Value, item jsondoc.Value) (out []jsondoc.Value) {
-	for _, s := range sets {
+// itemIndex finds the sets of all owners of an item with keys.
+type itemIndex struct {
+	by    children // knows how items are told apart
+	items map[string][]ownedItem
+}
+
+type ownedItem struct{ keys, set jsondoc.Value }
+
+func indexItems(of []jsondoc.Value, keys jsondoc.Value) itemIndex {
+	x := itemIndex{items: map[string][]ownedItem{}}
+	for x.by.key = range keys.Members {
+		break
+	}
+	for _, s := range of {
 		for element, sub := range s.Members {
 			if !strings.HasPrefix(element, "k:") {
 				continue
 			}
-			if d, err := jsondoc.Parse(element[2:]); err == nil && hasKeys(item, d.Root()) {
-				out = append(out, sub)
+			if d, err := jsondoc.Parse(element[2:]); err == nil {
+				text := x.by.text(d.Root())
+				x.items[text] = append(x.items[text], ownedItem{d.Root(), sub})
 			}
+		}
+	}
+	return x
+}
+
+func (x *itemIndex) of(item jsondoc.Value) (out []jsondoc.Value) {
+	for _, o := range x.items[x.by.text(item)] {
+		if hasKeys(item, o.keys) {
+			out = append(out, o.set)
 		}
 	}
 	return out

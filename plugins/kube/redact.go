@@ -7,17 +7,20 @@ import (
 )
 
 // beforeValues are the words after which the API server repeats a value.
-var beforeValues = []string{"Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Not found: ", "Too long: ", "Too many: ", "valueUnstructured{Value:", "unable to convert "}
+var beforeValues = []string{"Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Not found: ", "Too long: ", "Too many: ", "unable to convert "}
+
+// goValue begins a value that is written as a Go program writes it.
+const goValue = "valueUnstructured{Value:"
 
 // withoutValues leaves out the values that the API server repeats in a message.
 func withoutValues(message string) string {
 	for _, words := range beforeValues {
-		message = redactAfter(message, words)
+		message = redactAfter(message, words, valueLen)
 	}
-	return message
+	return redactAfter(message, goValue, goValueLen)
 }
 
-func redactAfter(message, words string) string {
+func redactAfter(message, words string, lenOf func(string) int) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(message, words)
@@ -26,7 +29,7 @@ func redactAfter(message, words string) string {
 			return b.String()
 		}
 		b.WriteString(words)
-		n := valueLen(rest)
+		n := lenOf(rest)
 		if n > 0 {
 			b.WriteString("…")
 		}
@@ -68,6 +71,28 @@ func valueLen(s string) int {
 			}
 		case depth == 0 && strings.HasPrefix(s[i:], ": "):
 			return i
+		}
+	}
+	return len(s)
+}
+
+// goValueLen is how long the value is that follows goValue: up to the brace that closes it.
+func goValueLen(s string) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
 		}
 	}
 	return len(s)

@@ -62,7 +62,7 @@ func (c *cluster) call(t *testing.T, method, path, contentType, body string) (in
 		t.Fatal(err)
 	}
 	var o object
-	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&o); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&o); err != nil && res.StatusCode < 400 {
 		t.Fatalf("%s %s: %s: %s", method, path, res.Status, answer)
 	}
 	return res.StatusCode, o
