@@ -44,6 +44,9 @@ func TestSpiceDB(t *testing.T) {
 		"AThousandObjects":        (*spice).thousand,
 		"MoreThanOneWriteHolds":   (*spice).large,
 		"DeletionUnderEachPolicy": (*spice).deletions,
+		"TheNetworkBreaks":        (*spice).faults,
+		"WhatWasNeverAnswered":    (*spice).unanswered,
+		"ThroughTheProgram":       (*spice).program,
 	} {
 		t.Run(name, func(t *testing.T) { test(s, t) })
 	}

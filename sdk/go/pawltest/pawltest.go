@@ -121,6 +121,27 @@ func (s *Sink) Delete(r *pawl.Request) Outcome {
 	})
 }
 
+// ApplyBatch runs the adapter's ApplyBatch, which it must have, and returns an
+// outcome per request; an error for the batch as a whole fails the test.
+func (s *Sink) ApplyBatch(rs []*pawl.Request) []Outcome {
+	s.t.Helper()
+	full := make([]*pawl.Request, len(rs))
+	for i, r := range rs {
+		full[i] = Complete(r)
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	items, err := s.adapter.(pawl.ApplyBatcher).ApplyBatch(ctx, full)
+	if err != nil || len(items) != len(rs) {
+		s.t.Fatalf("%d items for a batch of %d: %v", len(items), len(rs), err)
+	}
+	out := make([]Outcome, len(items))
+	for i := range items {
+		out[i] = outcome(items[i].Observation, items[i].Err)
+	}
+	return out
+}
+
 func (s *Sink) call(r *pawl.Request, f func(context.Context, *pawl.Request) (pawl.Observation, error)) Outcome {
 	s.t.Helper()
 	full := Complete(r)
@@ -134,6 +155,10 @@ func (s *Sink) call(r *pawl.Request, f func(context.Context, *pawl.Request) (paw
 	if n := len(o.AdapterState); n > pawl.MaxAdapterStateBytes {
 		s.t.Errorf("the adapter returned %d bytes of state for %q, more than %d", n, r.Key, pawl.MaxAdapterStateBytes)
 	}
+	return outcome(o, err)
+}
+
+func outcome(o pawl.Observation, err error) Outcome {
 	out := Outcome{Observation: o, Status: pawl.StatusOK, Err: err}
 	if e := pawl.AsError(err); e != nil {
 		out.Status, out.Message, out.RetryAfter, out.WholeTarget = e.Status, e.Message, e.RetryAfter, e.WholeTarget
