@@ -22,11 +22,12 @@ type function struct {
 const maxChain = 2048
 
 // frameBytes estimates what the compiled function takes of the stack: a slot for
-// each value that must outlive a call or finds no register. Go's code takes a
-// fifth of the estimate; code that was written to take much takes up to three times
-// as much, as a value of 16 bytes needs eight bytes of code or less.
+// each value that must outlive a call or finds no register, and room for what its
+// calls pass and get. Go's code takes a fifth of the estimate; code that was written
+// to take much takes up to three times as much, as a value of 16 bytes needs eight
+// bytes of code or less.
 func (s *scan) frameBytes(code int) int64 {
-	return 64 + 8*int64(s.locals) + int64(code)
+	return 64 + 8*int64(s.locals) + s.passed + int64(code)
 }
 
 // order sorts the functions so that callees come before their callers, but for

@@ -26,6 +26,11 @@ func (m *module) findBodies() *Error {
 	return err
 }
 
+// rewrittenMost is how much larger than Limits.ModuleBytes the rewritten code may
+// be. A Go guest's is half as large again as it was, a module of nothing but
+// recursive calls twenty times.
+const rewrittenMost = 2
+
 func (m *module) codeSection() ([]byte, *Error) {
 	if err := m.findBodies(); err != nil {
 		return nil, err
@@ -38,17 +43,18 @@ func (m *module) codeSection() ([]byte, *Error) {
 	sorted := order(fs)
 	countCalls(fs, sorted)
 	bodies := make([][]byte, len(fs))
+	size := 100 // and what slowBody has
 	var g successors
 	for _, i := range sorted {
 		if bodies[i], err = m.body(s, &g, fs, int(i)); err != nil {
 			return nil, err
 		}
+		if size += len(bodies[i]) + 5; size > rewrittenMost*m.limits.ModuleBytes {
+			s.r.fail(m.bodies[i].from, "the code has, with what meters it, more than %d times the %d bytes that a module may have", rewrittenMost, m.limits.ModuleBytes)
+			return nil, s.r.err
+		}
 	}
 	bodies = append(bodies, m.slowBody())
-	size := 10
-	for _, b := range bodies {
-		size += len(b) + 5
-	}
 	w := binary.AppendUvarint(make([]byte, 0, size), uint64(len(bodies)))
 	for _, b := range bodies {
 		w = append(binary.AppendUvarint(w, uint64(len(b))), b...)

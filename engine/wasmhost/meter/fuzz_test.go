@@ -68,9 +68,7 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := r.rt.Instantiate(ctx, helper); err != nil {
-			t.Fatal(err)
-		}
+		r.helper = r.compile(t, helper, nil)
 		for name, fn := range plain.ExportedFunctions() {
 			compare(t, r, plain, metered, name, fn, rand.New(rand.NewPCG(seed, 0)))
 		}

@@ -5,7 +5,8 @@ import "fmt"
 // Limits bound the shape of a module. The zero value of each field means its
 // default.
 type Limits struct {
-	// ModuleBytes is the size of the module. Defaults to 64 MiB.
+	// ModuleBytes is the size of the module; its code may have twice as much when it
+	// is rewritten. Defaults to 64 MiB.
 	ModuleBytes int
 	// Types, Imports, Functions, Tables, Globals, Exports, DataSegments and
 	// ElementSegments are how many of them a module may have. They default to

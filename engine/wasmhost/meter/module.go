@@ -48,8 +48,9 @@ type module struct {
 	sections [len(sectionNames)]*span
 
 	types       int
-	params      []int // of each type, how many parameters
-	funcs       []int // of each function its type; imported ones first
+	params      []int   // of each type, how many parameters
+	passed      []int64 // of each type, bytes of its parameters and results
+	funcs       []int   // of each function its type; imported ones first
 	funcImports int
 	tables      int
 	memories    int

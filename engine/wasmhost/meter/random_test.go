@@ -181,6 +181,7 @@ type runner struct {
 	granted int64
 	budget  int64
 	slice   int64
+	helper  wazero.CompiledModule // a new instance of it for each call, to import from
 }
 
 func newRunner(tb testing.TB, budget int64) *runner {
@@ -208,6 +209,13 @@ func newRunner(tb testing.TB, budget int64) *runner {
 func (r *runner) call(tb testing.TB, c wazero.CompiledModule, name string, args ...uint64) outcome {
 	ctx := context.Background()
 	r.granted = 0
+	if r.helper != nil {
+		h, err := r.rt.InstantiateModule(ctx, r.helper, wazero.NewModuleConfig().WithName("spectest"))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer h.Close(ctx)
+	}
 	m, err := r.rt.InstantiateModule(ctx, c, wazero.NewModuleConfig().WithName(""))
 	if err != nil {
 		return outcome{err: err, unlinked: true}

@@ -74,11 +74,12 @@ type scan struct {
 	cur      int32   // the node that runs here
 	open     []int32 // the frames that are open, the innermost last
 	locals   int
-	scratch  bool // it needs the scratch local
-	loops    bool // it has a way back
-	indirect bool // it has a call_indirect
-	code     int  // where its instructions start
-	groups   span // its declarations of locals, without their number
+	passed   int64 // bytes that a call passes or gets, at most
+	scratch  bool  // it needs the scratch local
+	loops    bool  // it has a way back
+	indirect bool  // it has a call_indirect
+	code     int   // where its instructions start
+	groups   span  // its declarations of locals, without their number
 	ngroups  int
 
 	// What recognises jumps that go through the start of a loop: the last
@@ -278,10 +279,10 @@ func (s *scan) immediates(at int, op byte, kind imm) {
 	case immCall:
 		s.call(at, r.index(len(m.funcs), "function"))
 	case immIndirect:
-		r.index(len(m.params), "type")
+		t := r.index(len(m.params), "type")
 		r.index(m.tables, "table")
 		if s.cur != noNode && r.err == nil {
-			s.indirect = true
+			s.indirect, s.passed = true, max(s.passed, m.passed[t])
 			s.edits = append(s.edits, edit{pos: at, end: r.pos, kind: editCounted, arg: -1})
 		}
 	case immLocal:
@@ -354,6 +355,7 @@ func (s *scan) call(at, f int) {
 	kind := editCall
 	if s.cur != noNode {
 		s.calls = append(s.calls, f)
+		s.passed = max(s.passed, s.m.passed[s.m.funcs[f]])
 		if s.callee != nil {
 			c := s.callee(f)
 			s.nodes[s.cur].cost += c.cost

@@ -8,13 +8,22 @@ import (
 const (
 	typeI32       = 0x7f
 	typeI64       = 0x7e
+	typeV128      = 0x7b
 	typeFuncref   = 0x70
 	typeExternref = 0x6f
 	typeNone      = 0x40 // as a block type
 )
 
+// slotBytes is what a value of that type takes of the stack.
+func slotBytes(c byte) int64 {
+	if c == typeV128 {
+		return 16
+	}
+	return 8
+}
+
 func isRefType(c byte) bool   { return c == typeFuncref || c == typeExternref }
-func isValueType(c byte) bool { return c >= 0x7b && c <= 0x7f || isRefType(c) }
+func isValueType(c byte) bool { return c >= typeV128 && c <= typeI32 || isRefType(c) }
 
 func (r *reader) valueType() byte {
 	at := r.pos
@@ -46,14 +55,15 @@ func (m *module) typeSection() ([]byte, *Error) {
 		if c := r.byte(); r.err == nil && c != 0x60 {
 			r.fail(from, "the kind of type %#x is unknown or not allowed", c)
 		}
+		var passed int64
 		params := r.count(m.limits.Signature, "parameters")
 		for range params {
-			r.valueType()
+			passed += slotBytes(r.valueType())
 		}
 		for range r.count(m.limits.Signature, "results") {
-			r.valueType()
+			passed += slotBytes(r.valueType())
 		}
-		m.params = append(m.params, params)
+		m.params, m.passed = append(m.params, params), append(m.passed, passed)
 		return same(r, w, from)
 	})
 	m.types = n

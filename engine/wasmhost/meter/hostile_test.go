@@ -1,0 +1,49 @@
+package meter_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawlsync/pawl/engine/wasmhost/meter"
+
+	asm "github.com/pawlsync/pawl/internal/wasmasm"
+)
+
+// Arguments and results that find no register lie on the stack, and a call that
+// passes them on takes next to no code.
+func TestArgumentsAndResultsCountAsStack(t *testing.T) {
+	many := strings.Repeat("v", 256)
+	for name, body := range map[string]func(m *asm.Module) asm.Code{
+		"results": func(m *asm.Module) asm.Code {
+			f := m.Func(":"+many, "", asm.Call(0))
+			return asm.Seq(asm.Call(f), asm.Repeat(256, asm.Drop))
+		},
+		"results through a table": func(m *asm.Module) asm.Code {
+			f := m.Func(":"+many, "", asm.Seq(asm.I32(1), asm.CallIndirect(m.Type(":"+many), 0)))
+			m.Elem(asm.I32(1), f)
+			return asm.Seq(asm.Call(f), asm.Repeat(256, asm.Drop))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, 1<<40)
+			out, err := meter.Rewrite(build(body), meter.Limits{})
+			if o := r.call(t, r.compile(t, out, err), "f"); !errors.Is(o.err, errTooDeep) {
+				t.Errorf("%v", o.err)
+			}
+		})
+	}
+}
+
+// A call of two bytes can become forty: what a module is rewritten to is bounded
+// as it is itself.
+func TestARewrittenModuleIsBounded(t *testing.T) {
+	wasm := build(func(m *asm.Module) asm.Code { return asm.Repeat(30_000, asm.Call(m.Funcs())) })
+	l := meter.Limits{ModuleBytes: 64 << 10}
+	if out, err := meter.Rewrite(wasm, l); err == nil || !strings.Contains(err.Error(), "with what meters it") {
+		t.Errorf("%d bytes became %d: %v", len(wasm), len(out), err)
+	}
+	if _, err := meter.Rewrite(wasm, meter.Limits{}); err != nil {
+		t.Error(err)
+	}
+}
