@@ -1,7 +1,7 @@
 // Command bench measures Pawl beside a peer or a limit, both in one run, and
 // prints the ratio: absolute figures say more of the machine than of the program.
 //
-//	go run . all           every benchmark; about half an hour
+//	go run . all           every benchmark; about an hour
 //	go run . put cycle     some of them
 //	go run . -short all    smaller sizes, for a first look
 package main
