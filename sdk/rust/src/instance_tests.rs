@@ -128,7 +128,9 @@ fn an_io_that_waits_for_its_turn_is_woken_itself() {
     impl Wake for Flag {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Ordering::Relaxed);
-            self.1.lock().unwrap().take().map_or((), Waker::wake);
+            if let Some(outer) = self.1.lock().unwrap().take() {
+                outer.wake();
+            }
         }
     }
     struct Picky<F>(Vec<(Pin<Box<F>>, Arc<Flag>)>);

@@ -24,6 +24,8 @@
 //! assert_eq!(got.status, pawl::Status::Ok, "{}", got.message);
 //! ```
 
+#![allow(clippy::result_large_err)] // an outcome is no error that is passed on and on
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
