@@ -21,20 +21,33 @@ func (a *adapter) ApplyBatch(ctx context.Context, rs []*pawl.Request) ([]pawl.Ba
 		}
 	}
 	_ = inParallel(work) // each has its own error
-	load := &load{a: a, items: items, plans: plans}
+	l := &load{a: a, items: items, plans: plans}
+	var writes []func() error
+	send := func(chosen []int) {
+		writes = append(writes, func() error { l.write(ctx, chosen); return nil })
+	}
 	for i, p := range plans {
 		switch {
 		case p == nil:
 		case len(p.updates) == 0:
 			items[i].Observation = p.done
 		case len(p.preconditions) > 0 || a.fitting(p.updates) < len(p.updates):
-			items[i].Observation, items[i].Err = p.done, asError(a.carryOut(ctx, p))
-			items[i].Observation = p.done
+			writes = append(writes, func() error {
+				items[i].Err = asError(a.carryOut(ctx, p))
+				items[i].Observation = p.done
+				return nil
+			})
 		default:
-			load.add(ctx, i)
+			if !l.fits(p) {
+				send(l.take())
+			}
+			l.add(i)
 		}
 	}
-	load.send(ctx)
+	if len(l.chosen) > 0 {
+		send(l.take())
+	}
+	_ = inParallel(writes)
 	for i := range items {
 		if items[i].Err != nil {
 			items[i].Observation = pawl.Observation{}
@@ -55,34 +68,37 @@ type load struct {
 	rows   int
 }
 
-// add takes plan i along, and sends the load first where it does not fit.
-func (l *load) add(ctx context.Context, i int) {
-	p := l.plans[i]
-	size, shared := 0, false
-	for j := range p.updates {
-		size += sizeOf(&p.updates[j])
-		shared = shared || l.keys[keyOf(p.updates[j].Row)]
+// fits reports whether a plan may go with those that are chosen.
+func (l *load) fits(p *plan) bool {
+	size := 0
+	for i := range p.updates {
+		size += sizeOf(&p.updates[i])
+		if l.keys[keyOf(p.updates[i].Row)] {
+			return false
+		}
 	}
-	if shared || l.rows+len(p.updates) > l.a.cfg.updates || l.size+size > maxWriteBytes {
-		l.send(ctx)
-	}
+	return len(l.chosen) == 0 || l.rows+len(p.updates) <= l.a.cfg.updates && l.size+size <= maxWriteBytes
+}
+
+// add chooses plan i.
+func (l *load) add(i int) {
 	if l.keys == nil {
 		l.keys = map[string]bool{}
 	}
-	for j := range p.updates {
-		l.keys[keyOf(p.updates[j].Row)] = true
+	updates := l.plans[i].updates
+	for j := range updates {
+		l.keys[keyOf(updates[j].Row)] = true
+		l.size += sizeOf(&updates[j])
 	}
 	l.chosen = append(l.chosen, i)
-	l.rows += len(p.updates)
-	l.size += size
+	l.rows += len(updates)
 }
 
-// send writes the load and starts a new one.
-func (l *load) send(ctx context.Context) {
-	if len(l.chosen) > 0 {
-		l.write(ctx, l.chosen)
-	}
-	l.chosen, l.keys, l.size, l.rows = l.chosen[:0], nil, 0, 0
+// take returns what is chosen, and starts anew.
+func (l *load) take() []int {
+	chosen := l.chosen
+	l.chosen, l.keys, l.size, l.rows = nil, nil, 0, 0
+	return chosen
 }
 
 // write writes some plans in one request. Where SpiceDB refuses it for what it says,

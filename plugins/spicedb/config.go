@@ -15,7 +15,7 @@ const (
 const (
 	defaultUpdates = 1000
 	defaultPage    = 1000
-	defaultBatch   = 250
+	defaultBatch   = 200
 )
 
 // config is a sink's config, checked.
