@@ -47,3 +47,21 @@ func TestARewrittenModuleIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The cap holds for all tables of an instance together: their memory is the host's.
+func TestTablesShareTheirCap(t *testing.T) {
+	grow := func(table int) asm.Code {
+		return asm.Seq(asm.RefNull, asm.I32(90), asm.TableGrow(table), asm.I32(-1), asm.I32Ne)
+	}
+	wasm := build(func(m *asm.Module) asm.Code {
+		m.Table(asm.FuncRef, 0, asm.NoMax)
+		return asm.Seq(asm.If(grow(0), asm.Unreachable), asm.If(grow(1), asm.If(grow(1), asm.Unreachable)))
+	})
+	for elements, fits := range map[int]bool{198: true, 200: false} {
+		r := newRunner(t, 1<<40)
+		out, err := meter.Rewrite(wasm, meter.Limits{TableElements: elements})
+		if o := r.call(t, r.compile(t, out, err), "f"); (o.err == nil) != fits {
+			t.Errorf("%d elements: %v", elements, o.err)
+		}
+	}
+}

@@ -23,8 +23,9 @@ type Limits struct {
 	Locals int
 	// Nesting is how deep the blocks of a function may nest. Defaults to 16,384.
 	Nesting int
-	// TableElements is how many elements a table may ever have; a larger
-	// declared maximum is lowered to it. Defaults to 1,000,000.
+	// TableElements is how many elements the tables of an instance may ever have
+	// together, of 8 bytes each; each table has an equal part, to which a larger
+	// declared maximum is lowered. Defaults to 1,000,000.
 	TableElements int
 	// Depth bounds recursion, in bytes of stack as the rewriter estimates it: a
 	// Go guest takes about a fifth, code that was written to take much up to

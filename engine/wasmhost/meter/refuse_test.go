@@ -174,7 +174,7 @@ func TestLimits(t *testing.T) {
 		"a body of 11 bytes, more than the 10 allowed":   {BodyBytes: 10},
 		"more than the 5 locals allowed":                 {Locals: 5},
 		"blocks nest deeper than the 1 allowed":          {Nesting: 1},
-		"a table of 3 elements, more than the 2 allowed": {TableElements: 2},
+		"a table of 3 elements, more than the 2 allowed": {TableElements: 5},
 		"limit Depth is negative":                        {Depth: -1},
 	} {
 		if _, err := meter.Rewrite(wasm, l); err == nil || !strings.Contains(err.Error(), want) {

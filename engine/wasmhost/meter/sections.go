@@ -131,19 +131,23 @@ func (m *module) functionSection() ([]byte, *Error) {
 }
 
 func (m *module) tableSection() ([]byte, *Error) {
+	part := m.limits.TableElements
+	if s := m.sections[secTable]; s != nil {
+		r := &reader{b: m.wasm, pos: s.from, end: s.to}
+		part /= max(1, r.count(m.limits.Tables, "tables")) // an error is seen again below
+	}
 	_, w, err := m.items(secTable, m.limits.Tables, nil, func(r *reader, w []byte, _ int) []byte {
 		if m.tables++; m.tables > m.limits.Tables {
 			r.fail(r.pos, "%d tables with the imported ones, more than the %d allowed", m.tables, m.limits.Tables)
 		}
-		return m.tableType(r, w)
+		return tableType(r, w, uint32(min(part, 1<<32-1)))
 	})
 	return w, err
 }
 
 // tableType reads a table's type, and appends it with a maximum that is within
 // the limit.
-func (m *module) tableType(r *reader, w []byte) []byte {
-	limit := uint32(min(m.limits.TableElements, 1<<32-1))
+func tableType(r *reader, w []byte, limit uint32) []byte {
 	ref := r.refType()
 	at := r.pos
 	least, most := r.limits(1<<32 - 1)
