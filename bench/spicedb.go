@@ -145,7 +145,7 @@ func zedUpdates(prefix string, resource int) (us []*v1.RelationshipUpdate) {
 
 // through puts n resources and waits until all are acknowledged.
 func (b *zedBench) through(prefix string, n int, form string) (float64, error) {
-	up, err := upstream.Open(upstream.Config{Name: "spicedb", BaseURL: "http://" + b.db.Address, Protocol: upstream.ProtocolH2C,
+	up, err := upstream.Open(upstream.Config{Name: "spicedb", BaseURL: "http://" + b.db.Address, MaxConcurrent: zedFlying, Protocol: upstream.ProtocolH2C,
 		Credentials: upstream.Credentials{Bearer: upstream.Secret{Value: b.db.Key}}}, upstream.Options{})
 	if err != nil {
 		return 0, err
@@ -155,7 +155,7 @@ func (b *zedBench) through(prefix string, n int, form string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	eng, err := open(b.report.ctx, filepath.Join(b.dir, prefix), engine.SinkOptions{Name: sinkName, Sink: s, MaxInFlight: zedFlying * 200})
+	eng, err := open(b.report.ctx, filepath.Join(b.dir, prefix), engine.SinkOptions{Name: sinkName, Sink: s, MaxInFlight: n})
 	if err != nil {
 		return 0, err
 	}
