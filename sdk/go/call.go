@@ -112,8 +112,12 @@ func (c *call) HTTP(ctx context.Context, r *HTTPRequest) (*HTTPResponse, error) 
 	return nil, asFailure(err, r.Upstream)
 }
 
-// asFailure makes every error of HTTP a *Failure that names its upstream.
+// asFailure makes every error of HTTP a *Failure that names its upstream, but for
+// the host's wish that it be tried again later.
 func asFailure(err error, upstream string) error {
+	if e, ok := err.(*Error); ok {
+		return e
+	}
 	if f, ok := err.(*Failure); ok {
 		f.Upstream = upstream
 		return f

@@ -301,7 +301,9 @@ func refusal(code int64) error {
 	case -1:
 		return context.Canceled // the call has ended
 	case -2:
-		return &Failure{Kind: FailDenied, Message: "too many requests under way in one call"}
+		// It may be that other calls of the sink have them all: nothing of this
+		// call's content is wrong, and later there is room.
+		return Retry("too many requests are under way, in this call or in the sink")
 	case -3:
 		return &Failure{Kind: FailDenied, Message: "the request is larger than the host allows"}
 	}

@@ -262,16 +262,25 @@ func TestADerivedDeadlineGoesToTheHost(t *testing.T) {
 }
 
 func TestARefusedIOIsAnErrorThatSaysWhy(t *testing.T) {
-	for code, want := range map[int64]string{-1: "cancelled", -2: "too many", -3: "larger", -4: "refused"} {
+	for code, want := range map[int64]struct {
+		status  Status
+		message string
+	}{
+		-1: {StatusUnreachable, "cancelled"}, -2: {StatusRetry, "too many"}, // it is nobody's fault, and passes
+		-3: {StatusRejected, "larger"}, -4: {StatusRejected, "refused"},
+	} {
 		r := newRig(t, funcAdapter{apply: func(ctx context.Context, r *Request) (Observation, error) {
 			_, err := Do(ctx, &HTTPRequest{Upstream: "u"})
+			if got := AsError(err).Status; got != want.status {
+				t.Errorf("code %d is %v, want %v", code, got, want.status)
+			}
 			return Observation{}, err
 		}})
 		r.host.refuse = code
 		r.enter(OpApply, 1, request("a"))
 		r.until("the call has ended", func() bool { return len(r.host.results) == 1 })
-		if !strings.Contains(r.host.results[1], want) {
-			t.Errorf("code %d: result %q does not say %q", code, r.host.results[1], want)
+		if !strings.Contains(r.host.results[1], want.message) {
+			t.Errorf("code %d: result %q does not say %q", code, r.host.results[1], want.message)
 		}
 	}
 }

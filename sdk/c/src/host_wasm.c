@@ -26,6 +26,8 @@ static pawl_http_response host_http(pawl_call *call, const pawl_http_request *re
     int32_t code = import_io_call(call->id, IO_HTTP, m.data, m.len);
     if (code == IO_ENDED)
         return no_answer(PAWL_FAIL_CANCELLED, PAWL_STR("the call has ended"));
+    if (code == IO_TOO_MANY) /* of the sink's other calls: nothing is wrong with this one */
+        return no_answer(PAWL_FAIL_CANCELLED, PAWL_STR("too many requests of the sink are under way"));
     if (code == IO_TOO_LARGE)
         return no_answer(PAWL_FAIL_DENIED, PAWL_STR("the request is larger than the host allows"));
     if (code < 0)
