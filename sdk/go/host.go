@@ -40,7 +40,8 @@ func WithHost(ctx context.Context, h Host) context.Context {
 
 // Do sends a request to a granted upstream and returns the whole answer. A
 // status of 400 or 500 is an answer; an error says that there was none and is
-// a *Failure. The call is parked meanwhile.
+// a *Failure, or StatusRetry where the host has no room for one more request.
+// The call is parked meanwhile.
 //
 // A deadline of ctx that is nearer than the call's bounds the request.
 func Do(ctx context.Context, r *HTTPRequest) (*HTTPResponse, error) {
