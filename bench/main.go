@@ -37,6 +37,7 @@ var benchmarks = []benchmark{
 	{"meter", "what metering costs a guest that works on JSON, beside wazero's cancellable mode", benchMeter},
 	{"loop", "an endless loop under a budget of 100 ms, and another sink beside it", benchLoop},
 	{"soak", "a million calls and a hundred hot swaps under load: memory, goroutines", benchSoak},
+	{"kube", "ConfigMaps to a real Kubernetes API server, beside client-go with the same server-side applies", benchKube},
 	{"spicedb", "relationships to a real SpiceDB, beside a client that does the same writes", benchSpiceDB},
 	{"start", "the shipped plugins made ready, with a cold and with a warm compile cache", benchStart},
 }

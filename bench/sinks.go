@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/engine/wasmhost"
 )
 
 // null is a sink that does nothing and answers at once.
@@ -37,4 +38,15 @@ type firstCall struct {
 func (f *firstCall) Apply(ctx context.Context, r *sink.Request) sink.Result {
 	f.at.CompareAndSwap(0, int64(time.Since(f.began)))
 	return f.null.Apply(ctx, r)
+}
+
+// looked counts the looks at a sink.
+type looked struct {
+	*wasmhost.Sink
+	n atomic.Int64
+}
+
+func (l *looked) Observe(ctx context.Context, r *sink.Request) sink.Result {
+	defer l.n.Add(1)
+	return l.Sink.Observe(ctx, r)
 }
