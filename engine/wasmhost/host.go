@@ -212,7 +212,9 @@ func (h *Host) load(ctx context.Context, wasm []byte, name string, trusted bool)
 func (p *Plugin) describe(ctx context.Context) (*abi.Manifest, error) {
 	s := newSink(p, SinkConfig{}, Limits{}.withDefaults(p.host.memory))
 	a, err := s.boot(ctx, abi.OpDescribe, nil)
-	if cerr := s.Close(ctx); err == nil {
+	// Its instance ends at the next checkpoint, and nothing may run in the plugin
+	// when that is closed: so ctx ends the call but not the wait.
+	if cerr := s.Close(context.WithoutCancel(ctx)); err == nil {
 		err = cerr
 	}
 	switch {

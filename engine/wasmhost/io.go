@@ -54,9 +54,12 @@ func (in *instance) startIO(c *call, kind abi.IOKind, request []byte) int64 {
 		q := in.decodeHTTP(request)
 		ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 		io.stop = func() bool { cancel(); return false }
+		size := int64(len(request))
+		in.sink.requestBytes.Add(size)
 		go func() {
 			defer cancel()
 			io.response, io.failure = in.exchange(ctx, q)
+			in.sink.requestBytes.Add(-size)
 			in.sink.responseBytes.Add(io.bytes())
 			in.sink.ios.Add(-1)
 			in.post(event{kind: evIO, io: io})
@@ -81,9 +84,20 @@ func (in *instance) admitIO(c *call, kind abi.IOKind, size int) int64 {
 	case in.sink.ios.Load() >= int64(in.sink.limits.SinkIOs):
 		in.sink.held(LimitSinkIOs, c.key())
 		return codeTooMany
+	case in.sink.requestsFull(int64(size)):
+		in.sink.held(LimitInFlight, c.key())
+		return codeTooMany
 	}
 	in.charge(unitsPerIO + int64(size)*unitsPerByte)
 	return 0
+}
+
+// requestsFull reports whether a request of n bytes has to wait until others have
+// ended; one is always admitted. They have room for what calls may have as payloads,
+// twice: for how a target wants it written.
+func (s *Sink) requestsFull(n int64) bool {
+	held := s.requestBytes.Load()
+	return held > 0 && held+n > 2*s.limits.InFlightBytes
 }
 
 // callIO runs an I/O while the guest is blocked in it, and makes the response

@@ -29,7 +29,8 @@ type Limits struct {
 	// host I/O may have, one call in each. Defaults to 16.
 	MaxInstances int
 	// InFlightBytes (in_flight_max_bytes) bounds payloads and responses that wait
-	// in the host; one call is always admitted. Defaults to 64 MiB.
+	// in the host; one call is always admitted. Requests under way may take twice as
+	// much. Defaults to 64 MiB.
 	InFlightBytes int64
 	// MemoryBytes (memory_max_bytes) is the most that one instance's memory may
 	// grow to, rounded down to pages of 64 KiB; at most the host's limit. Defaults
@@ -127,10 +128,11 @@ const (
 	LimitCallIOs    Limit = "call_ios_max"
 	LimitSinkIOs    Limit = "ios_max"
 	LimitMessage    Limit = "message_max_bytes"
+	LimitInFlight   Limit = "in_flight_max_bytes" // of requests that wait for an upstream
 )
 
 // limitsTold lists every Limit; its place is its place in counters.
-var limitsTold = [...]Limit{LimitMemory, LimitSinkMemory, LimitHostMemory, LimitCallIOs, LimitSinkIOs, LimitMessage}
+var limitsTold = [...]Limit{LimitMemory, LimitSinkMemory, LimitHostMemory, LimitCallIOs, LimitSinkIOs, LimitMessage, LimitInFlight}
 
 // limitCount is how often a limit held a sink's guests back, and when that was
 // last told.

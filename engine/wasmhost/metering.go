@@ -28,6 +28,11 @@ const (
 	sliceTime  = time.Millisecond
 )
 
+// tooLow is how many times what was estimated may pass, a slice aside, before
+// the estimate is no longer trusted. Where that was a busy machine's fault nothing
+// is lost but the time to look at the clock, less than a microsecond an entry.
+const tooLow = 4
+
 // unitsPerCall and unitsPerByte are what the host's own work for a guest counts,
 // in the guest's units.
 const (
@@ -42,6 +47,14 @@ type fuelMeter struct {
 	given   int64   // units that the last one gave
 	debt    int64   // units of the host's work since the last checkpoint
 	perUnit float64 // nanoseconds of CPU time, as seen lately
+
+	// What an entry did before its first checkpoint is estimated by its units. A
+	// guest can learn to make that estimate too low; so it is held against the time
+	// that passed, and an instance for which it was far too low is timed from then on.
+	began   time.Time     // of the current entry
+	passed  time.Duration // in entries since the last checkpoint, but for the current one
+	exact   bool          // entries are timed from their beginning to their end
+	carried time.Duration // CPU time of earlier entries that the sink is still to be charged for
 
 	// Of the current entry:
 	used   time.Duration // CPU time and sleep, as far as checkpoints saw it
@@ -58,11 +71,29 @@ func newMeter() fuelMeter { return fuelMeter{slice: sliceFirst, perUnit: 1} }
 func (in *instance) enterGuest(f api.Function, c *call) error {
 	in.entered = c
 	in.sink.touch(in.now)
-	in.meter.used, in.meter.timed, in.meter.whole = 0, false, false
+	in.meter.enter()
 	err := f.CallWithStack(in.ctx, in.stack[:])
-	in.meter.unlock()
+	in.meter.leave()
 	in.entered = nil
 	return err
+}
+
+// enter and leave are the beginning and the end of an entry.
+func (m *fuelMeter) enter() {
+	m.used, m.timed, m.whole = 0, false, false
+	if m.began = time.Now(); m.exact {
+		m.lock()
+	}
+}
+
+func (m *fuelMeter) leave() {
+	switch {
+	case m.exact && m.timed:
+		m.carried += threadCPU() - m.mark
+	case !m.timed:
+		m.passed += time.Since(m.began)
+	}
+	m.unlock()
 }
 
 // refill is an import of rewritten modules.
@@ -104,9 +135,11 @@ func (in *instance) checkpoint(fuel int64) {
 	m := &in.meter
 	took := m.took(fuel)
 	m.used += took
-	s := in.sink
+	took, m.carried = took+m.carried, 0
+	s, now := in.sink, time.Now()
+	s.touch(now) // an entry may be long
 	s.cpu.Add(int64(took))
-	held := s.host.processors.spend(s, took, time.Now())
+	held := s.host.processors.spend(s, took, now)
 	if s.closing() {
 		panic(&breach{kindClosed, errSinkClosed})
 	}
@@ -134,8 +167,11 @@ func (m *fuelMeter) took(fuel int64) time.Duration {
 		if fuel > 0 && m.whole {
 			m.learn(fuel, took)
 		}
+	} else {
+		passed := m.passed + time.Since(m.began)
+		m.exact = m.exact || passed > sliceTime+tooLow*took
 	}
-	m.debt, m.whole = 0, fuel > 0
+	m.debt, m.whole, m.passed = 0, fuel > 0, 0
 	return took
 }
 

@@ -131,7 +131,7 @@ func TestTheReferenceHasTheLimitsOfTheHost(t *testing.T) {
 	want := map[string]string{
 		"timeout": seconds(l.CallTimeout), "start_timeout": seconds(l.StartTimeout), "entry_cpu": seconds(l.EntryCPU),
 		"memory_max_bytes": size(l.MemoryBytes), "message_max_bytes": size(l.MessageBytes),
-		"call_ios_max": number(l.CallIOs), "ios_max": number(l.SinkIOs), "max_in_flight": number(l.MaxCalls),
+		"in_flight_max_bytes": size(l.InFlightBytes), "call_ios_max": number(l.CallIOs), "ios_max": number(l.SinkIOs), "max_in_flight": number(l.MaxCalls),
 		"instances_max": number(l.MaxInstances), "idle_timeout": seconds(l.IdleTimeout),
 		"log_lines": number(l.LogLines), "log_bytes": size(l.LogBytes),
 	}

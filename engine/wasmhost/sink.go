@@ -69,6 +69,7 @@ type Sink struct {
 	restarts      atomic.Int64
 	recycled      atomic.Int64
 	responseBytes atomic.Int64 // responses that wait for their call to be resumed
+	requestBytes  atomic.Int64 // requests that wait for an upstream
 
 	owners sync.WaitGroup // of instances, those too that have left instances but not yet ended
 

@@ -168,16 +168,19 @@ func fdWrite(in *instance, stack []uint64) {
 // stderr logs whole lines and keeps the rest for the next write.
 func (in *instance) stderr(text []byte) {
 	in.line = append(in.line, text...)
+	rest := in.line
 	for {
-		line, rest, found := bytes.Cut(in.line, []byte{'\n'})
-		if !found && len(in.line) < maxLine {
-			return
+		line, after, found := bytes.Cut(rest, []byte{'\n'})
+		if !found && len(rest) < maxLine {
+			break
 		}
+		in.charge(unitsPerCall)
 		if len(bytes.TrimSpace(line)) > 0 {
 			in.sink.guestLog.line(slog.LevelInfo, "", line)
 		}
-		in.line = append(in.line[:0], rest...)
+		rest = after
 	}
+	in.line = append(in.line[:0], rest...)
 }
 
 // fdRead finds stdin at its end.
