@@ -214,7 +214,7 @@ type SinkLimits struct {
 	InstancesMax        int           `key:"instances_max" default:"16" min:"1" max:"1024" unit:"instances" doc:"Plugin instances. One that can park its calls serves thousands; others serve one call each."`
 	IdleTimeout         time.Duration `key:"idle_timeout" default:"1m" min:"10ms" max:"24h" doc:"How long an instance without calls is kept."`
 	StartTimeout        time.Duration `key:"start_timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time until a new instance is configured."`
-	InFlightMaxBytes    Bytes         `key:"in_flight_max_bytes" default:"64MiB" min:"64KiB" max:"64GiB" doc:"Payloads and responses that wait for the plugin in the host."`
+	InFlightMaxBytes    Bytes         `key:"in_flight_max_bytes" default:"64MiB" min:"64KiB" max:"64GiB" doc:"Payloads and responses that wait for the plugin in the host; requests that wait for an upstream may take twice as much."`
 	MessageMaxBytes     Bytes         `key:"message_max_bytes" default:"0B" min:"64KiB" max:"1GiB" zero:"4 MiB, or as much as a request to the sink's upstreams takes" doc:"Largest message from the plugin: a result, or a request to an upstream."`
 	CallIOsMax          int           `key:"call_ios_max" default:"16" min:"1" max:"1024" unit:"requests" doc:"Requests and sleeps that one call may have under way."`
 	IOsMax              int           `key:"ios_max" default:"10000" min:"1" max:"1000000" unit:"requests" doc:"Requests and sleeps that all calls of a sink may have under way."`

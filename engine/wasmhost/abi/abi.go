@@ -60,6 +60,10 @@ const (
 // MaxAdapterState is how many bytes of adapter state an observation may carry.
 const MaxAdapterState = 64 << 10
 
+// MaxPairs is how many headers a request, and how many entries the meta of an
+// observation, may have: two bytes of a message can be a pair that takes forty here.
+const MaxPairs = 1000
+
 // OverlapKeyPrefix is the overlap rule by which two items must not share a
 // batch when the key of one is a prefix of the other's.
 const OverlapKeyPrefix = "key-prefix"

@@ -198,7 +198,9 @@ func decodeMeta(r *reader, o *sink.Observation) {
 	if o.Meta == nil {
 		o.Meta = make(map[string]string)
 	}
-	o.Meta[name] = value
+	if o.Meta[name] = value; len(o.Meta) > MaxPairs {
+		r.fail(fmt.Sprintf("its meta has more than the %d entries allowed", MaxPairs))
+	}
 }
 
 // decodePair decodes a Header or a map entry: both are two strings.
@@ -232,7 +234,9 @@ func DecodeHTTPRequest(b []byte) (*HTTPRequest, error) {
 			if err != nil && r.err == nil {
 				r.err = err
 			}
-			q.Header = append(q.Header, upstream.Field{Name: name, Value: value})
+			if q.Header = append(q.Header, upstream.Field{Name: name, Value: value}); len(q.Header) > MaxPairs {
+				r.fail(fmt.Sprintf("it has more than the %d headers allowed", MaxPairs))
+			}
 		case 5:
 			q.Body = r.bytes()
 		case 6:
