@@ -44,6 +44,11 @@ FORCE:
 demo: build ## watch resources travel, survive two deaths, and end acknowledged
 	@bin/demo -pawl bin/pawl -target bin/target
 
+# Not with -trimpath: the demo finds the modules of the servers beside its source.
+.PHONY: demo-kube
+demo-kube: build ## the same for Kubernetes and SpiceDB, on real servers: ten minutes to build them once
+	@$(GO) run ./examples/kube-spicedb/demo -pawl bin/pawl
+
 .PHONY: test
 test: plugins ## every test of every module, with the race detector
 	@for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race -timeout 30m ./...); done
@@ -91,4 +96,4 @@ bench: plugins ## every benchmark that the docs name, each with its ratio
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin $(WASM) internal/scaffold/sdk/*.zip examples/quickstart/.demo
+	rm -rf bin $(WASM) internal/scaffold/sdk/*.zip examples/quickstart/.demo examples/kube-spicedb/.demo
