@@ -65,3 +65,20 @@ func TestTablesShareTheirCap(t *testing.T) {
 		}
 	}
 }
+
+// Each element is a byte of the module, some fifty bytes of the host when the module
+// is loaded, and eight and some time for each instance.
+func TestElementsOfAllSegmentsAreCapped(t *testing.T) {
+	wasm := build(func(m *asm.Module) asm.Code {
+		for range 3 {
+			m.ElemPassive(make([]int, 300)...)
+		}
+		return asm.Nop
+	})
+	if _, err := meter.Rewrite(wasm, meter.Limits{TableElements: 901}); err != nil { // and one of build's own
+		t.Error(err)
+	}
+	if _, err := meter.Rewrite(wasm, meter.Limits{TableElements: 900}); err == nil || !strings.Contains(err.Error(), "of the segments before it, more than the 0 allowed") {
+		t.Errorf("%v", err)
+	}
+}

@@ -25,7 +25,8 @@ type Limits struct {
 	Nesting int
 	// TableElements is how many elements the tables of an instance may ever have
 	// together, of 8 bytes each; each table has an equal part, to which a larger
-	// declared maximum is lowered. Defaults to 1,000,000.
+	// declared maximum is lowered. It is how many the element segments may have
+	// together, too. Defaults to 1,000,000.
 	TableElements int
 	// Depth bounds recursion, in bytes of stack as the rewriter estimates it: a
 	// Go guest takes about a fifth, code that was written to take much up to

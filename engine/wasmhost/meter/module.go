@@ -57,6 +57,7 @@ type module struct {
 	globals     int
 	globImports int
 	elements    int
+	placed      int // elements of all segments
 	data        int // data segments by the data count section; -1 without one
 
 	// referred has the functions that something else than a call may reach:

@@ -307,7 +307,10 @@ func (m *module) elementSegment(r *reader, w []byte, _ int) []byte {
 			r.fail(at, "the kind of element %d is unknown", c)
 		}
 	}
-	n := r.count(len(r.b), "elements")
+	w = same(r, w, from)
+	from = r.pos
+	n := r.count(m.limits.TableElements-m.placed, "elements, with those of the segments before it")
+	m.placed += n
 	w = same(r, w, from)
 	for i := 0; i < n && r.err == nil; i++ {
 		if flags&4 != 0 {
