@@ -87,7 +87,7 @@ type Metrics struct {
 type Wasm struct {
 	CacheDir       string        `key:"cache_dir" type:"path" dynamic:"$CACHE_DIRECTORY (systemd), else $XDG_CACHE_HOME/pawl, else ~/.cache/pawl, else /var/cache/pawl; in it, wasm" doc:"Folder of compiled plugins, and of those from registries, for nobody else to read or write. It may be removed at any time; the next start takes longer and needs the registries."`
 	StackMax       Bytes         `key:"stack_max_bytes" default:"16MiB" min:"64KiB" max:"64MiB" doc:"Stack of a plugin's calls that may be recursive, as estimated from above."`
-	TableMax       int           `key:"table_elements_max" default:"1000000" min:"1" max:"100000000" unit:"elements" doc:"Elements of the tables of an instance together, of 8 bytes each; each table has an equal part."`
+	TableMax       int           `key:"table_elements_max" default:"1000000" min:"1" max:"100000000" unit:"elements" doc:"Elements of the tables of an instance together, of 8 bytes each (each table has an equal part), and of its element segments."`
 	CompileMemory  Bytes         `key:"compile_memory_bytes" default:"1GiB" min:"64MiB" max:"1TiB" doc:"Memory of the process that compiles a plugin which is not trusted. Enforced on Linux."`
 	CompileCPU     time.Duration `key:"compile_cpu" default:"1m" min:"1s" max:"1h" doc:"CPU time of that process, in whole seconds. Enforced on Linux."`
 	CompileTimeout time.Duration `key:"compile_timeout" default:"2m" min:"1s" max:"1h" doc:"Longest time that compiling a plugin may take."`

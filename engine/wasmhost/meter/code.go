@@ -67,13 +67,22 @@ func (m *module) scan(s *scan, i int) *Error {
 	return s.function(m.params[m.funcs[m.funcImports+i]], m.bodies[i])
 }
 
+// localsOfAll is how many times Limits.Locals all functions may have together: a
+// declaration of thousands takes four bytes, and whoever loads the module keeps each.
+const localsOfAll = 1000
+
 // survey scans every function once, for the call graph.
 func (m *module) survey(s *scan) ([]function, *Error) {
 	fs := make([]function, len(m.bodies))
 	s.callee = nil
+	locals := 0
 	for i := range fs {
 		if err := m.scan(s, i); err != nil {
 			return nil, err
+		}
+		if locals += s.locals; locals > m.limits.Locals*localsOfAll {
+			s.r.fail(m.bodies[i].from, "more than the %d locals allowed in all functions together", m.limits.Locals*localsOfAll)
+			return nil, s.r.err
 		}
 		slices.Sort(s.calls)
 		for _, f := range slices.Compact(s.calls) {

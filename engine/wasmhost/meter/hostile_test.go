@@ -82,3 +82,23 @@ func TestElementsOfAllSegmentsAreCapped(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Thousands of locals are declared in four bytes, and kept as long as the module is.
+func TestLocalsOfAllFunctionsAreCapped(t *testing.T) {
+	with := func(functions int) error {
+		wasm := build(func(m *asm.Module) asm.Code {
+			for range functions {
+				m.Func(":", strings.Repeat("v", 10), asm.Nop)
+			}
+			return asm.Nop
+		})
+		_, err := meter.Rewrite(wasm, meter.Limits{Locals: 10})
+		return err
+	}
+	if err := with(999); err != nil { // and the five of build's own
+		t.Error(err)
+	}
+	if err := with(1000); err == nil || !strings.Contains(err.Error(), "10000 locals allowed in all functions") {
+		t.Errorf("%v", err)
+	}
+}

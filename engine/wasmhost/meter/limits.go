@@ -18,8 +18,8 @@ type Limits struct {
 	Signature int
 	// BodyBytes is the size of one function's code. Defaults to 1 MiB.
 	BodyBytes int
-	// Locals is how many locals a function may have, parameters included.
-	// Defaults to 8192.
+	// Locals is how many locals a function may have, parameters included; all
+	// functions together may have 1000 times as many. Defaults to 8192.
 	Locals int
 	// Nesting is how deep the blocks of a function may nest. Defaults to 16,384.
 	Nesting int
