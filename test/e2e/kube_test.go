@@ -48,6 +48,7 @@ func TestKube(t *testing.T) {
 			{"WhatKubernetesRefuses", (*cluster).refusals},
 			{"AdmissionAndQuotas", (*cluster).admission},
 			{"AnAccountWithFewRights", (*cluster).rights},
+			{"TheProgram", (*cluster).program},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -57,6 +58,7 @@ func TestKube(t *testing.T) {
 	})
 	for _, test := range []test{
 		{"AThousandObjectsAndNoWriteMore", (*cluster).thousand},
+		{"Conformance", (*cluster).conformance},
 		{"FaultsOnTheWay", (*cluster).faults},
 		{"TheServerDiesAndReturns", (*cluster).restart},
 	} {
