@@ -231,4 +231,3 @@ func TestDoorsStayClosedThroughTheUpstream(t *testing.T) {
 		t.Error("a plugin may impersonate")
 	}
 }
-
