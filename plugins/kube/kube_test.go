@@ -111,6 +111,31 @@ func TestAManifestIsComparedAtWhatItSets(t *testing.T) {
 	}
 }
 
+// What was ours, and the manifest does not name any more, must go; what it names
+// by fewer keys, for the rest is defaulted, is still named.
+func TestWhatIsDesiredNoMoreIsLeftOver(t *testing.T) {
+	s := record("v1", mustParse(t, liveSet), mustParse(t, live), jsondoc.Value{})
+	const all = `{"metadata":{"labels":{"a/b":"1"}},"spec":{"ports":[{"port":80,"name":"web"}],"finalizers":["f1"],
+		"args":["a","b"],"selector":{"app":"web"},"empty":{},"cpu":"1"}}`
+	for change, want := range map[string]string{
+		``:                                "",
+		`,"cpu":"1"|`:                     "/spec/cpu",
+		`,"name":"web"|`:                  "/spec/ports[port=80,protocol=TCP]/name",
+		`{"port":80,"name":"web"}|`:       "/spec/ports[port=80,protocol=TCP]",
+		`"f1"|`:                           "/spec/finalizers[*]",
+		`{"labels":{"a/b":"1"}}|{}`:       "/metadata/labels/a~1b",
+		`"selector":{"app":"web"},|`:      "/spec/selector",
+		`"finalizers":["f1"]|"other":"y"`: "/spec/finalizers[*]",
+	} {
+		from, to, _ := strings.Cut(change, "|")
+		var d difference
+		s.leftovers(&d, mustParse(t, live), mustParse(t, strings.Replace(all, from, to, 1)))
+		if got := strings.Join(d.paths, " "); got != want {
+			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+}
+
 func TestAStateThatIsTooLargeIsSummed(t *testing.T) {
 	var set, doc strings.Builder
 	for i := range 6000 {
@@ -231,6 +256,7 @@ func TestAnswersBecomeStatuses(t *testing.T) {
 		"uid":             {409, status("Conflict", `Precondition failed: UID`, ""), pawl.StatusConflict, "UID"},
 		"invalid":         {422, status("Invalid", `hidden`, `"causes":[{"reason":"FieldValueInvalid","message":"Invalid value: \"hidden\": no","field":"data.a"}]`), pawl.StatusRejected, "data.a: Invalid value: …: no"},
 		"webhook denies":  {400, status("BadRequest", `admission webhook "w" denied the request: no`, ""), pawl.StatusRejected, "denied"},
+		"webhook's code":  {500, status("", `admission webhook "w" denied the request: no`, ""), pawl.StatusRejected, "denied"},
 		"webhook fails":   {500, status("InternalError", `failed calling webhook "w": timeout`, ""), pawl.StatusRetry, "webhook"},
 		"no such type":    {500, status("", `failed to create typed patch object: .data.a: expected string, got &value.valueUnstructured{Value:hidden}`, ""), pawl.StatusRejected, ".data.a"},
 		"etcd's limit":    {500, status("", `etcdserver: request is too large`, ""), pawl.StatusRejected, "too large"},
