@@ -16,14 +16,13 @@ const namespaceWait = 5 * time.Second
 // answer is what a Status of the API says; all of it is empty where the body is
 // something else, as that of a proxy on the way.
 type answer struct {
-	code           int
-	reason         string
-	message        string
-	name, kind     string // what it is about
-	causes         []cause
-	retryAfter     time.Duration
-	wholeTarget    bool
-	contentIsThere bool
+	code       int
+	reason     string
+	message    string
+	name, kind string // what it is about
+	causes     []cause
+	retryAfter time.Duration
+	isStatus   bool
 }
 
 type cause struct{ reason, message, field string }
@@ -37,7 +36,7 @@ func readAnswer(resp *pawl.HTTPResponse) answer {
 	if err != nil || root.Kind() != jsondoc.Object || textOf(root, "kind") != "Status" {
 		return s
 	}
-	s.contentIsThere = true
+	s.isStatus = true
 	s.reason, s.message = textOf(root, "reason"), textOf(root, "message")
 	details, ok := root.Get("details")
 	if !ok {
@@ -118,7 +117,7 @@ func (s *answer) forbidden(e *pawl.Error) {
 		e.Status, e.RetryAfter = pawl.StatusRetry, namespaceWait
 	case strings.Contains(s.message, quotaExceeded), strings.Contains(s.message, quotaUnknown):
 		e.Status = pawl.StatusRetry
-	case !s.contentIsThere, // somebody else's word, on the way to the server
+	case !s.isStatus, // somebody else's word, on the way to the server
 		strings.Contains(s.message, `User "`) && strings.Contains(s.message, "cannot "),
 		strings.Contains(s.message, rbacEscalation):
 		e.Status = pawl.StatusUnauthorized
