@@ -321,13 +321,14 @@ func goMemory() int64 {
 }
 
 // eventually looks until ok is true: for what follows soon after something that
-// the test has seen, and which tells nobody.
+// the test has seen, and which tells nobody. Looking is to cost little beside
+// what is measured.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	end := time.After(patience)
 	for !ok() {
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		case <-end:
 			t.Errorf("it never came to pass: %s", what)
 			return

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawlsync/pawl/engine/record"
-	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
@@ -126,10 +124,7 @@ func survive(t *testing.T, h *wasmhost.Host, wasm []byte) (end string, err error
 		}
 		return "refused", nil
 	}
-	payload := []byte(`{}`)
-	r := s.Apply(t.Context(), &sink.Request{
-		Key: record.Key{Sink: badSink, Name: "victim"}, Generation: 1, Payload: payload, Hash: record.HashOf(payload), Conflict: record.SourceWins,
-	})
+	r := s.Apply(t.Context(), request("victim", `{}`))
 	if r.Status == 0 {
 		return "", errors.New("a call ended without a status")
 	}

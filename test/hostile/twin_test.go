@@ -49,6 +49,9 @@ func test(m *testing.M) int {
 	if sibling.stop != nil {
 		sibling.stop()
 	}
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
 	return code
 }
 
