@@ -118,5 +118,9 @@ func kindOf(err error) (FaultKind, error) {
 		return b.kind, b.err
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return FaultTrap, errors.New(strings.TrimPrefix(line, "wasm error: "))
+	cause := strings.TrimPrefix(line, "wasm error: ")
+	if cause == "unreachable" { // which of a target would mean something else
+		cause = "it stopped itself (instruction unreachable), as after a panic or an abort; its log lines before this say why"
+	}
+	return FaultTrap, errors.New(cause)
 }

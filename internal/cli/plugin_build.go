@@ -82,8 +82,11 @@ func findProject(dir string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(abs); err != nil {
+	switch info, err := os.Stat(abs); {
+	case err != nil:
 		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is a file: name the project's folder, %s", dir, filepath.Dir(dir))
 	}
 	for _, p := range projects {
 		if _, err := os.Stat(filepath.Join(abs, p.marker)); err == nil {

@@ -36,6 +36,7 @@ the one of --fixture. All of it is optional:
     name: target                  # what the config calls it
     kind: http
     url: http://127.0.0.1:8080    # a real target, as --upstream
+    protocol: h2c                 # how the plugin and it speak; left out: HTTP/1.1
     bearer_file: token            # credentials for it, which the plugin never sees
     header_files: {X-Api-Key: key}
   store:                          # the scripted one

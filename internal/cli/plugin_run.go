@@ -28,6 +28,7 @@ type ranOp struct {
 	Observation *ranObservation `json:"observation,omitempty"`
 	Requests    []ranRequest    `json:"requests,omitempty"`
 	Log         []string        `json:"log,omitempty"`
+	LogHidden   int             `json:"log_hidden,omitempty"` // lines of the plugin's own, without --verbose
 }
 
 type ranObservation struct {
@@ -50,8 +51,9 @@ type ranObservation struct {
 
 // ranRequest is one exchange with the target; bodies are there with --verbose.
 type ranRequest struct {
-	Request  string `json:"request"` // method and path
-	Status   int    `json:"status"`  // 0: no answer
+	Request  string `json:"request"`         // method and path
+	Status   int    `json:"status"`          // 0: no answer
+	Error    string `json:"error,omitempty"` // why a real target gave none
 	Sent     string `json:"sent,omitempty"`
 	Received string `json:"received,omitempty"`
 }
@@ -186,7 +188,7 @@ func ranOf(c *conformance.Call, verbose bool) ranOp {
 		r.Observation = observationOf(o, verbose)
 	}
 	for _, e := range c.Exchanges {
-		q := ranRequest{Request: e.Method + " " + e.Path, Status: e.Status}
+		q := ranRequest{Request: e.Method + " " + e.Path, Status: e.Status, Error: e.Error}
 		if verbose {
 			q.Sent, q.Received = printable(e.RequestBody), printable(e.ResponseBody)
 		}
@@ -195,6 +197,8 @@ func ranOf(c *conformance.Call, verbose bool) ranOp {
 	for _, l := range c.Lines {
 		if verbose || !l.Guest {
 			r.Log = append(r.Log, strings.ToLower(l.Level.String())+": "+l.Text)
+		} else {
+			r.LogHidden++
 		}
 	}
 	return r
@@ -267,6 +271,8 @@ func (a *app) printRan(ran []ranOp) {
 			answer := "no answer"
 			if q.Status != 0 {
 				answer = fmt.Sprint(q.Status)
+			} else if q.Error != "" {
+				answer += " (the target: " + q.Error + ")"
 			}
 			line("request", q.Request+" → "+answer)
 			line("  sent", q.Sent)
@@ -274,6 +280,9 @@ func (a *app) printRan(ran []ranOp) {
 		}
 		for _, l := range r.Log {
 			line("log", l)
+		}
+		if r.LogHidden > 0 {
+			line("log", fmt.Sprintf("%d of the plugin's own lines are not shown; --verbose does", r.LogHidden))
 		}
 	}
 }

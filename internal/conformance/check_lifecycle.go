@@ -29,7 +29,7 @@ var lifecycleChecks = []Check{
 	{
 		ID:    "update",
 		Wants: "Apply of another content replaces the first; then Observe matches the second and not the first.",
-		Fix:   "Send the whole payload of the request, not what an earlier call had.",
+		Fix:   "Send the whole payload of the request, not what an earlier call had; let Observe compare what it read from the target with the request's payload.",
 		Run:   update,
 	},
 	{

@@ -26,7 +26,7 @@ var startChecks = []Check{
 	{
 		ID:    "opens",
 		Wants: "The host loads the module, and configure accepts the fixture's config.",
-		Fix:   "Read the message. If the config is wrong, correct it in the fixture; `pawl plugin inspect` shows what the module imports and exports.",
+		Fix:   "A module that does not load: build it with `pawl plugin build`, and see with `pawl plugin inspect` what it imports and exports. A config that is refused: correct it in the fixture.",
 		Run:   opens,
 	},
 	{

@@ -195,6 +195,7 @@ func (k *kit) run(ctx context.Context, c Check) (r Result) {
 		return say(Skipped, "the fixture says: "+why)
 	}
 	if !startsAlone[c.ID] && (k.loadErr != nil || k.openErr != nil) {
+		r.untried = true
 		return say(Skipped, "not tried: the plugin does not start, see the check \"opens\"")
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkCalls*k.options.CallTimeout)

@@ -9,10 +9,14 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawlsync/pawl/engine/upstream"
+	"github.com/pawlsync/pawl/internal/nearest"
 )
 
 // Fixture says how a plugin is tried. It is written in YAML or JSON.
@@ -42,6 +46,7 @@ type Upstream struct {
 	Name        string            `yaml:"name"`
 	Kind        string            `yaml:"kind"`
 	URL         string            `yaml:"url"`          // of a real target; "": the scripted store
+	Protocol    string            `yaml:"protocol"`     // as in pawl's configuration: h2c for gRPC without TLS; "": HTTP/1.1
 	BearerFile  string            `yaml:"bearer_file"`  // credentials for it, which the host adds
 	HeaderFiles map[string]string `yaml:"header_files"` // the same, by header
 }
@@ -154,12 +159,14 @@ func (f *Fixture) validate() error {
 	check(strings.Contains(f.Key, "{n}"), "key: %q has no {n}; the kit needs many keys, and puts there what tells them apart", f.Key)
 	check(len(f.Payloads.Create) > 0 && len(f.Payloads.Update) > 0, "payloads: both create and update are needed")
 	check(!bytes.Equal(f.Payloads.Create, f.Payloads.Update), "payloads: create and update are the same; the kit tells states apart by them")
-	check(!bytes.Equal(f.Payloads.Update, f.Payloads.Removed), "payloads: removed is to be update without one of its fields, and is the same")
+	check(len(f.Payloads.Update) == 0 || !bytes.Equal(f.Payloads.Update, f.Payloads.Removed), "payloads: removed is to be update without one of its fields, and is the same")
 	if f.Upstream.URL != "" {
 		_, err := parseTarget(f.Upstream.URL)
 		check(err == nil, "upstream.url: %v", err)
 		check(len(f.Store.Routes) == 0 && len(f.Store.Adds) == 0, "store: belongs to the scripted store, and upstream.url names a real target; remove one of them")
 	}
+	p := upstream.Protocol(f.Upstream.Protocol)
+	check(p == upstream.ProtocolAuto || p == upstream.ProtocolH2C, "upstream.protocol: %q is none that the kit speaks; leave it out for HTTP/1.1, or say h2c", p)
 	for _, id := range slices.Sorted(maps.Keys(f.Skip)) {
 		known := slices.ContainsFunc(Checks(), func(c Check) bool { return c.ID == id })
 		check(known, "skip: there is no check %q; `pawl plugin test --list` names them", id)
@@ -217,7 +224,7 @@ func ParseFixture(content []byte) (*Fixture, error) {
 	dec.KnownFields(true)
 	var file fixtureFile
 	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: %w", ErrFixture, err)
+		return nil, fmt.Errorf("%w: %s", ErrFixture, readable(err))
 	}
 	r := fixtureReader{}
 	f := &Fixture{
@@ -248,6 +255,30 @@ func ParseFixture(content []byte) (*Fixture, error) {
 	}
 	f.setDefaults()
 	return f, f.validate()
+}
+
+// unknownField is how yaml tells of a key that no field takes.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type .*`)
+
+// readable is an error of yaml without the names of Go's types.
+func readable(err error) string {
+	s := strings.TrimPrefix(err.Error(), "yaml: ")
+	s = strings.TrimPrefix(s, "unmarshal errors:\n  ")
+	return unknownField.ReplaceAllStringFunc(s, func(m string) string {
+		key := unknownField.FindStringSubmatch(m)[1]
+		if n := nearest.Of(key, fixtureKeys); n != "" {
+			return fmt.Sprintf("unknown key %q; did you mean %s?", key, n)
+		}
+		return fmt.Sprintf("unknown key %q; `pawl plugin test --help` shows them all", key)
+	})
+}
+
+// fixtureKeys are all keys of a fixture, at whatever depth.
+var fixtureKeys = []string{
+	"config", "bad_configs", "key", "payloads", "create", "update", "removed",
+	"upstream", "name", "kind", "url", "protocol", "bearer_file", "header_files",
+	"store", "adds", "routes", "drift", "vanish", "reads", "skip",
+	"method", "path", "status", "headers", "body",
 }
 
 // fixtureReader turns the free-form parts into bytes, and gathers what is wrong.

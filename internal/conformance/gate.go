@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type Exchange struct {
 	Path   string `json:"path"`            // and query, as they were sent
 	Status int    `json:"status"`          // 0: it got no answer
 	Fault  string `json:"fault,omitempty"` // what the kit did to it
+	Error  string `json:"error,omitempty"` // why a real target gave no answer
 
 	RequestHeader http.Header `json:"-"`
 	RequestBody   []byte      `json:"-"`
@@ -38,6 +40,9 @@ func (e Exchange) String() string {
 	}
 	if e.Fault != "" {
 		s += " (" + e.Fault + ")"
+	}
+	if e.Error != "" {
+		s += " (the target: " + e.Error + ")"
 	}
 	return s
 }
@@ -72,20 +77,33 @@ func openGate(next http.Handler, isWrite func(r *http.Request) bool) (*gate, err
 		return nil, fmt.Errorf("the kit's target needs a port on loopback: %w", err)
 	}
 	g := &gate{next: next, base: "http://" + l.Addr().String(), isWrite: isWrite}
-	g.server = &http.Server{Handler: g, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	g.server = &http.Server{Handler: g, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
+	g.server.Protocols.SetHTTP1(true)
+	g.server.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = g.server.Serve(l) }() // ends with close
 	return g, nil
 }
 
 func (g *gate) close() { _ = g.server.Close() }
 
-// proxy passes requests on to a real target, with what the upstream added.
-func proxy(target *url.URL) http.Handler {
+// proxy passes requests on to a real target, with what the upstream added; by
+// HTTP/2 without TLS where h2c is set.
+func proxy(target *url.URL, h2c bool) http.Handler {
+	transport := &http.Transport{} // no proxy from the environment
+	if h2c {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
 	return &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:    &http.Transport{}, // no proxy from the environment
-		ErrorLog:     log.New(io.Discard, "", 0),
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: transport,
+		ErrorLog:  log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if a, ok := w.(*answerWriter); ok && !errors.Is(err, context.Canceled) {
+				a.failure = err.Error()
+			}
+			panic(http.ErrAbortHandler)
+		},
 	}
 }
 
@@ -126,7 +144,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = body
 	rec := &answerWriter{ResponseWriter: w}
 	defer func() {
-		e.Status, e.RequestBody, e.ResponseBody = rec.status, body.seen.Bytes(), rec.body.Bytes()
+		e.Status, e.Error, e.RequestBody, e.ResponseBody = rec.status, rec.failure, body.seen.Bytes(), rec.body.Bytes()
 		g.keep(e)
 	}()
 	if f == nil {
@@ -164,8 +182,9 @@ func (t *tee) Read(p []byte) (int, error) {
 // answerWriter keeps the status and the beginning of the body.
 type answerWriter struct {
 	http.ResponseWriter
-	status int
-	body   bytes.Buffer
+	status  int
+	body    bytes.Buffer
+	failure string // why a real target gave no answer
 }
 
 func (w *answerWriter) WriteHeader(status int) {

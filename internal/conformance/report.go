@@ -27,6 +27,8 @@ type Result struct {
 	Fix       string        `json:"fix,omitempty"`       // of a failure: what to do
 	Exchanges []Exchange    `json:"exchanges,omitempty"` // of a failure: the last ones at the target
 	Took      time.Duration `json:"took_ns"`
+
+	untried bool // skipped because the plugin does not start
 }
 
 // Report is a whole run.
@@ -60,16 +62,22 @@ func (r *Report) WriteText(w io.Writer, verbose bool) error {
 		name = fmt.Sprintf("%s (%s %s)", r.Plugin, r.Name, r.Version)
 	}
 	fmt.Fprintf(&b, "%s, sha256 %.12s, against %s\n", name, r.SHA256, r.Target)
+	untried := 0
 	for i := range r.Results {
 		c := &r.Results[i]
 		switch {
 		case c.Outcome == Failed:
 			c.writeFailure(&b)
+		case c.Outcome == Skipped && c.untried && !verbose:
+			untried++
 		case c.Outcome == Skipped:
 			fmt.Fprintf(&b, "skip  %s: %s\n", c.ID, c.Text)
 		case verbose:
 			fmt.Fprintf(&b, "ok    %s (%s)\n", c.ID, c.Took.Round(time.Millisecond))
 		}
+	}
+	if untried > 0 {
+		fmt.Fprintf(&b, "skip  %d more checks, which need a plugin that starts: see the check \"opens\"\n", untried)
 	}
 	fmt.Fprintf(&b, "%d passed, %d failed, %d skipped in %s\n",
 		r.Count(Passed), r.Count(Failed), r.Count(Skipped), r.Took.Round(10*time.Millisecond))

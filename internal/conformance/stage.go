@@ -45,7 +45,7 @@ func (k *kit) stage(name string, config json.RawMessage) (*Stage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: upstream.url: %w", ErrFixture, err)
 		}
-		next = proxy(target)
+		next = proxy(target, upstream.Protocol(f.Upstream.Protocol) == upstream.ProtocolH2C)
 	}
 	var err error
 	if s.gate, err = openGate(next, mutates(f.Reads)); err != nil {
@@ -93,7 +93,7 @@ type line struct {
 const deadURL = "http://127.0.0.1:1"
 
 func openLine(f *Fixture, base string) (*line, error) {
-	c := upstream.Config{Name: f.Upstream.Name, Kind: f.Upstream.Kind, BaseURL: base}
+	c := upstream.Config{Name: f.Upstream.Name, Kind: f.Upstream.Kind, BaseURL: base, Protocol: upstream.Protocol(f.Upstream.Protocol)}
 	if f.Upstream.BearerFile != "" {
 		c.Credentials.Bearer = upstream.Secret{File: f.Upstream.BearerFile}
 	}
