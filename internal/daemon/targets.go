@@ -57,6 +57,7 @@ func (t *targets) open(ctx context.Context, c *config.Config, o Options) error {
 	if t.host, err = wasmhost.New(ctx, hostOptions(c, o)); err != nil {
 		return append(wrong, wrongHost(c, "wasm.cache_dir", err)).Sorted()
 	}
+	o.Logger.Info("loading plugins; one that is not in the cache is compiled, which takes seconds", "sinks", len(t.names), "cache", c.Wasm.CacheDir)
 	for _, name := range t.names {
 		if err := t.man(ctx, c, name); err != nil {
 			wrong = append(wrong, err)
