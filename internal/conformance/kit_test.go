@@ -154,7 +154,7 @@ func TestAFixtureSaysWhatIsWrongWithIt(t *testing.T) {
 	for _, c := range []struct{ fixture, says string }{
 		{"confg: {}", "confg"},
 		{"config: 7", "config: needs a mapping"},
-		{"config: {1: 2}\n: {", "yaml"},
+		{"config: {1: 2}\n: {", "line 1: did not find expected key"},
 		{"key: fixed", `"fixed" has no {n}`},
 		{"payloads: {create: {a: 1}}", "both create and update"},
 		{"payloads: {create: {a: 1}, update: {a: 1}}", "are the same"},
@@ -162,6 +162,7 @@ func TestAFixtureSaysWhatIsWrongWithIt(t *testing.T) {
 		{"upstream: {url: localhost}", "upstream.url: needs a URL"},
 		{"upstream: {url: 'http://u:p@h/'}", "user information"},
 		{"upstream: {url: 'http://h/'}\nstore: {adds: {a: 1}}", "store: belongs to the scripted store"},
+		{"upstream: {protocol: http3}", `upstream.protocol: "http3" is none that the kit speaks`},
 		{"drift: {method: PUT, path: x}", "drift: needs a method, and a path"},
 		{"store: {routes: [{method: GET, path: /v, status: 99}]}", "status 99"},
 		{"skip: {nonsense: because}", `no check "nonsense"`},

@@ -19,20 +19,21 @@ func TestTheShippedPluginsPass(t *testing.T) {
 	case err != nil:
 		t.Skip(err)
 	}
-	for _, c := range []struct{ name, config string }{
-		{"owned fields", `{"path": "/objects/{key}"}`},
-		{"whole documents", `{"path": "/objects/{key}", "compare": "json"}`},
-		{"bytes", `{"path": "/objects/{key}", "compare": "bytes"}`},
-		{"entity tags", `{"path": "/objects/{key}", "compare": "etag"}`},
-		{"confirmed by a look", `{"path": "/objects/{key}", "confirm": "observe"}`},
-		{"webhooks", `{"path": "/hooks/{key}", "compare": "none"}`},
+	for _, c := range []struct{ name, config, protocol string }{
+		{"owned fields", `{"path": "/objects/{key}"}`, ""},
+		{"whole documents", `{"path": "/objects/{key}", "compare": "json"}`, ""},
+		{"bytes", `{"path": "/objects/{key}", "compare": "bytes"}`, ""},
+		{"entity tags", `{"path": "/objects/{key}", "compare": "etag"}`, ""},
+		{"confirmed by a look", `{"path": "/objects/{key}", "confirm": "observe"}`, ""},
+		{"over HTTP/2", `{"path": "/objects/{key}"}`, "h2c"},
+		{"webhooks", `{"path": "/hooks/{key}", "compare": "none"}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.name != "owned fields" {
 				t.Skip("one way of working is enough")
 			}
 			f := DefaultFixture()
-			f.Config = json.RawMessage(c.config)
+			f.Config, f.Upstream.Protocol = json.RawMessage(c.config), c.protocol
 			if c.name == "owned fields" {
 				f.Store.Adds = map[string]json.RawMessage{"added": json.RawMessage(`"by the store"`)}
 			}

@@ -47,6 +47,7 @@ func TestSpiceDB(t *testing.T) {
 		"TheNetworkBreaks":        (*spice).faults,
 		"WhatWasNeverAnswered":    (*spice).unanswered,
 		"ThroughTheProgram":       (*spice).program,
+		"Conformance":             (*spice).conformance,
 	} {
 		t.Run(name, func(t *testing.T) { test(s, t) })
 	}
