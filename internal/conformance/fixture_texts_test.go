@@ -18,7 +18,7 @@ func TestUnknownKeysOfFixturesAreToldByName(t *testing.T) {
 		"payloads: {create: {a: one}}\n": "both create and update are needed",
 	} {
 		_, err := ParseFixture([]byte(content))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "type ")  {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "type ") {
 			t.Errorf("%q: %v, want %q and no more", content, err, want)
 		}
 	}
