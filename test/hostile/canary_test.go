@@ -54,11 +54,13 @@ var ways = map[string]http.HandlerFunc{
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(401)
 	},
-	"redirects": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ok", 307) },
-	"loops":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "loops", 302) },
-	"away":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://localhost:1/stolen", 307) },
-	"cut":       raws("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut"),
-	"garbage":   raws("garbage\r\n\r\n"),
+	"redirects": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ok", http.StatusTemporaryRedirect) },
+	"loops":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "loops", http.StatusFound) },
+	"away": func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://localhost:1/stolen", http.StatusTemporaryRedirect)
+	},
+	"cut":     raws("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut"),
+	"garbage": raws("garbage\r\n\r\n"),
 	// A target that echoes is caught where it repeats the credential as it was
 	// sent, or the bare secret.
 	"echoes":        func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) },

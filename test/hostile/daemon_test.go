@@ -104,7 +104,7 @@ func TestTheDaemonOutlivesAllOfThem(t *testing.T) {
 		return p
 	}
 	twin := theTwin(t)
-	quiet := func() { <-time.After(3 * time.Second) }
+	quiet := func() { <-time.After(time.Second) }
 	// The rate is what is judged here. How long things take is judged trial by
 	// trial in TestHostile: over HTTP and a disk it says as much of the machine.
 	judge := func(what string, before phase, do func()) {

@@ -14,7 +14,7 @@ const (
 	slowerAtMost = 3    // p99, against the neighbour undisturbed
 	rateAtLeast  = 0.95 // of what the neighbour had undisturbed
 
-	phaseLength = 600 * time.Millisecond
+	phaseLength = 400 * time.Millisecond
 	roundsMost  = 5
 	busyMost    = 3 // rounds in which the machine was too busy to tell, until it is given up
 )
