@@ -155,7 +155,7 @@ func (b *zedBench) through(prefix string, n int, form string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	eng, err := open(b.report.ctx, filepath.Join(b.dir, prefix), engine.SinkOptions{Name: sinkName, Sink: s, MaxInFlight: n})
+	eng, err := open(b.report.ctx, filepath.Join(b.dir, prefix), engine.SinkOptions{Name: sinkName, Sink: s, MaxInFlight: zedFlying})
 	if err != nil {
 		return 0, err
 	}

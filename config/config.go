@@ -190,7 +190,7 @@ type Sink struct {
 type SinkSettings struct {
 	ConflictPolicy record.ConflictPolicy `key:"conflict_policy" default:"source-wins" oneof:"source-wins|target-wins|report-only" doc:"What to do where the target was changed by somebody else: apply again, accept it, or only report it."`
 	DeletionPolicy record.DeletionPolicy `key:"deletion_policy" default:"delete" oneof:"delete|ack-then-delete|retain" doc:"What becomes of the target's object when its resource is deleted: delete it, store what is there and delete it, or leave it alone."`
-	MaxInFlight    int                   `key:"max_in_flight" default:"64" min:"1" max:"100000" unit:"calls" doc:"Calls in flight."`
+	MaxInFlight    int                   `key:"max_in_flight" default:"64" min:"1" max:"100000" unit:"calls" doc:"Calls in flight. A batch is one."`
 	Rate           float64               `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"calls per second" doc:"Calls per second."`
 	Burst          int                   `key:"burst" default:"0" min:"1" max:"1000000" zero:"one second of rate, at least 1" unit:"calls" doc:"Calls that may go at once before rate holds them back."`
 	Timeout        time.Duration         `key:"timeout" default:"30s" min:"100ms" max:"1h" doc:"Longest time for one call, from its start; waiting for its turn does not count."`

@@ -12,21 +12,15 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
-// gather returns d and, where its sink takes batches, more fresh work that may go
-// with it: items that the adapter calls overlapping never share a batch (R57).
-// e.mu is held.
+// gather returns d and, where its sink takes batches, more fresh work to go with it:
+// items that the adapter calls overlapping never share a batch (R57). e.mu is held.
 func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch {
-	batch := []schedule.Dispatch{d}
-	f := e.targets[d.Key.Sink].fitting()
-	m := &f.rules.Manifest
-	if _, ok := f.sink.(sink.Batcher); !ok || m.BatchMax < 2 || d.Class != schedule.Fresh || d.Probe {
-		return batch
-	}
+	overlap := e.targets[d.Key.Sink].fitting().rules.Manifest.Overlap
 	chosen := []record.Key{d.Key}
 	fits := func(key record.Key) bool {
-		if m.Overlap != nil {
+		if overlap != nil {
 			for _, other := range chosen {
-				if m.Overlap(other.Name, key.Name) {
+				if overlap(other.Name, key.Name) {
 					return false
 				}
 			}
@@ -34,7 +28,7 @@ func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch 
 		chosen = append(chosen, key)
 		return true
 	}
-	return append(batch, e.sched.NextOf(d.Key.Sink, now, schedule.Fresh, m.BatchMax-1, fits)...)
+	return append([]schedule.Dispatch{d}, e.sched.NextOf(d, now, fits)...)
 }
 
 // deliverBatch delivers many resources of one sink. Those whose first step is an
@@ -93,6 +87,7 @@ func (e *Engine) callBatch(ws []*delivery) (results []sink.Result, whole bool) {
 	for i, w := range ws {
 		reqs[i] = w.core.Request()
 	}
+	defer t.enter(e.calls)()
 	ctx, cancel := e.callContext(ws[0])
 	defer cancel()
 	began := time.Now()

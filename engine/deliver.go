@@ -89,6 +89,7 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 // call makes the one call that a delivery asks for.
 func (e *Engine) call(w *delivery) sink.Result {
 	step := w.core.Step()
+	defer w.target.enter(e.calls)()
 	ctx, cancel := e.callContext(w)
 	defer cancel()
 	began := time.Now()

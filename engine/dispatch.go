@@ -40,7 +40,7 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	for range dispatchBurst {
+	for started := 0; started < dispatchBurst; {
 		if e.closed {
 			return false
 		}
@@ -54,14 +54,14 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 			}
 			return false
 		}
-		e.launch(d, now)
+		started += e.launch(d, now)
 	}
 	return true
 }
 
-// launch starts a delivery, or a batch of them where the sink takes batches;
-// e.mu is held.
-func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
+// launch starts a delivery, or a batch of them where the sink takes batches, and
+// returns how many; e.mu is held.
+func (e *Engine) launch(d schedule.Dispatch, now time.Time) int {
 	batch := e.gather(d, now)
 	f := e.targets[d.Key.Sink].fitting()
 	f.deliveries += len(batch)
@@ -71,9 +71,10 @@ func (e *Engine) launch(d schedule.Dispatch, now time.Time) {
 	}
 	if len(jobs) == 1 {
 		e.running.Go(func() { e.deliver(jobs[0]) })
-		return
+	} else {
+		e.running.Go(func() { e.deliverBatch(jobs) })
 	}
-	e.running.Go(func() { e.deliverBatch(jobs) })
+	return len(jobs)
 }
 
 // departure is a dispatch, the sink that it goes to and the flight that it began.

@@ -59,7 +59,7 @@ type SinkOptions struct {
 	Conflict record.ConflictPolicy // Defaults to source-wins.
 	Deletion record.DeletionPolicy // Defaults to delete.
 
-	MaxInFlight int     // calls at a time; defaults to 64
+	MaxInFlight int     // calls at a time, a batch being one; defaults to 64
 	Rate        float64 // calls started per second; defaults to no limit
 	Burst       int     // calls that may start at once; defaults to Rate, at least 1
 
@@ -197,9 +197,9 @@ func (s *SinkOptions) rules(o *Options, epoch string, m sink.Manifest) *reconcil
 	}
 }
 
-func (s *SinkOptions) limits() schedule.Limits {
+func (s *SinkOptions) limits(batchMax int) schedule.Limits {
 	return schedule.Limits{
-		MaxInFlight: s.MaxInFlight, Rate: s.Rate, Burst: s.Burst,
+		MaxInFlight: s.MaxInFlight, BatchMax: batchMax, Rate: s.Rate, Burst: s.Burst,
 		BreakerAfter: s.BreakerAfter, ProbeBase: s.BreakerProbeBase, ProbeMax: s.BreakerProbeMax,
 	}
 }

@@ -32,6 +32,16 @@ func (e *Engine) fit(t *target, s sink.Sink, epoch string) *fitting {
 // fitting is the one that takes new deliveries.
 func (t *target) fitting() *fitting { return t.fitted.Load() }
 
+// batchMax is how many resources one call may take: one, too, where each has to be
+// looked at by itself, before or after (R35).
+func (f *fitting) batchMax() int {
+	m := &f.rules.Manifest
+	if _, ok := f.sink.(sink.Batcher); !ok || !m.ApplyConfirms || !m.ApplyIdempotent || f.rules.Conflict != record.SourceWins {
+		return 1
+	}
+	return m.BatchMax
+}
+
 // leave takes a delivery off; Engine.mu is held.
 func (f *fitting) leave() {
 	f.deliveries--
@@ -83,6 +93,7 @@ func (e *Engine) swap(t *target, f *fitting, done chan<- error) bool {
 	old := t.fitted.Swap(f)
 	old.replaced = true
 	old.freeIfUnused()
+	e.sched.ConfigureSink(t.opts.Name, t.opts.limits(f.batchMax()))
 	if t.heldLocked() {
 		e.sched.SuspendSink(t.opts.Name, true)
 	}

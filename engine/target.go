@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ import (
 type target struct {
 	opts   *SinkOptions
 	fitted atomic.Pointer[fitting]
+	slots  chan struct{} // one is taken by each call under way
 
 	mu        sync.Mutex
 	hold      sinkHold // the operator's, durable
@@ -37,7 +39,7 @@ type sinkHold struct {
 }
 
 func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
-	t := &target{opts: o}
+	t := &target{opts: o, slots: make(chan struct{}, o.MaxInFlight)}
 	t.fitted.Store(e.fit(t, o.Sink, info.Epoch))
 	raw, err := e.store.Meta(holdName(o.Name))
 	if err != nil {
@@ -49,7 +51,7 @@ func (e *Engine) addTarget(o *SinkOptions, info outbox.Info) error {
 		}
 	}
 	e.targets[o.Name] = t
-	e.sched.ConfigureSink(o.Name, o.limits())
+	e.sched.ConfigureSink(o.Name, o.limits(t.fitting().batchMax()))
 	e.sched.SuspendSink(o.Name, t.heldLocked())
 	// Of a store that was restored, or lost data, no operator has let the sink go on
 	// since (R67). An operator's own hold is one already.
@@ -93,6 +95,18 @@ func (t *target) looksAtStart(p schedule.Plan) bool {
 		return p.At.IsZero() && p.Class == schedule.Check
 	}
 	return false
+}
+
+// enter waits until a call may begin; the call's end is told by leave. The schedule
+// counts a batch as one call, but what follows it is a call for each of its items. When
+// calls ends there is nothing to wait for: the call will be cut off at once.
+func (t *target) enter(calls context.Context) (leave func()) {
+	select {
+	case t.slots <- struct{}{}:
+		return func() { <-t.slots }
+	case <-calls.Done():
+		return func() {}
+	}
 }
 
 // note remembers the newest failure for people to read.

@@ -30,41 +30,13 @@ func (s *Schedule) Next(now time.Time) (Dispatch, bool) {
 	}
 	k.rate.take(s.clock.now())
 	d := s.launch(k, id)
+	k.calls++
+	s.calls++
+	if c == Fresh && k.limits.BatchMax > 1 && !k.breaker.open {
+		s.join(k, id, new(batch))
+	}
 	s.rotate(k)
 	return d, true
-}
-
-// NextOf marks up to most more resources of that sink and class as in flight, to be
-// delivered in one batch with one that Next returned, and returns them. They
-// spend no rate. It asks ok, which may be nil and must not use the Schedule, for
-// each; a resource that it refuses stays as it is. No more than 4*most+16 are
-// asked for, those due first. While the sink's breaker is open there are none.
-func (s *Schedule) NextOf(sink string, now time.Time, class Class, most int, ok func(key record.Key) bool) []Dispatch {
-	s.advance(now)
-	k := s.byName[sink]
-	if k == nil || class >= classes || !k.flows(s.clock.now()) {
-		return nil
-	}
-	var batch []Dispatch
-	var refused []uint32
-	h := &k.due[class]
-	for asked := 0; len(batch) < most && asked < 4*most+16; asked++ {
-		if s.full() || k.inFlight >= k.limits.MaxInFlight || h.first(&s.slab, byDue) > s.clock.now() {
-			break
-		}
-		id := h.get(0)
-		if ok == nil || ok(s.key(id)) {
-			batch = append(batch, s.launch(k, id))
-			continue
-		}
-		h.remove(&s.slab, byDue, id)
-		refused = append(refused, id)
-	}
-	for _, id := range refused {
-		h.push(&s.slab, byDue, id)
-	}
-	s.place(k)
-	return batch
 }
 
 // flows reports whether nothing but limits keeps k's due entries back.
@@ -85,6 +57,10 @@ func (s *Schedule) Done(key record.Key, now time.Time, r Report) Verdict {
 	e.unmark(inFlight)
 	k.inFlight--
 	s.inFlight--
+	if s.leave(k, id) {
+		k.calls--
+		s.calls--
+	}
 	var v Verdict
 	if k.configured {
 		v = k.breaker.report(id, r, k.limits, s.clock.now(), s.reference(r))
@@ -128,12 +104,12 @@ func (s *Schedule) Wake(now time.Time) (time.Time, bool) {
 }
 
 func (s *Schedule) full() bool {
-	return s.options.MaxInFlight > 0 && s.inFlight >= s.options.MaxInFlight
+	return s.options.MaxInFlight > 0 && s.calls >= s.options.MaxInFlight
 }
 
 func (s *Schedule) dueClasses(k *sink) (due [classes]bool) {
 	for c := range due {
-		due[c] = k.due[c].first(&s.slab, byDue) <= s.clock.now()
+		due[c] = k.firstDue(&s.slab, Class(c)) <= s.clock.now()
 	}
 	return due
 }

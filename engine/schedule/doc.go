@@ -29,8 +29,9 @@
 //
 // An entry is dispatchable if and only if it is waiting and due, its sink is
 // configured, not suspended and not paused, the sink's breaker is closed or the
-// entry is to be its next probe, and no limit is reached: the sink's in flight and
-// rate, and Options.MaxInFlight.
+// entry is to be its next probe, no limit is reached (the sink's in flight and rate,
+// and Options.MaxInFlight), and, where the sink takes batches, fresh entries don't wait
+// for company (batch.go).
 //
 // # Order
 //

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/pawlsync/pawl/engine/record"
 )
 
 func TestFairness_AMillionWaitingDelayNoOther(t *testing.T) {
@@ -143,9 +141,7 @@ func TestLimit_InFlightOfASink(t *testing.T) {
 	s.ConfigureSink("a", Limits{MaxInFlight: 2})
 	fill(s, "a", 5, t0, Fresh)
 	d := mustNext(t, s, t0)
-	if b := s.NextOf("a", t0, Fresh, 9, nil); len(b) != 1 {
-		t.Fatal(b)
-	}
+	mustNext(t, s, t0)
 	mustNone(t, s, t0)
 	mustWake(t, s, t0, time.Time{})
 	s.Done(d.Key, t0, answered) // held, and no longer in flight
@@ -160,9 +156,8 @@ func TestLimit_InFlightOverAll(t *testing.T) {
 		fill(s, n, 5, t0, Fresh)
 	}
 	d := mustNext(t, s, t0)
-	if b := s.NextOf(d.Key.Sink, t0, Fresh, 9, nil); len(b) != 2 {
-		t.Fatal(b)
-	}
+	mustNext(t, s, t0)
+	mustNext(t, s, t0)
 	mustNone(t, s, t0)
 	if at, ok := s.Wake(t0); ok {
 		t.Fatalf("Wake says %v, though only a Done helps", at)
@@ -193,10 +188,9 @@ func TestLimit_Rate(t *testing.T) {
 
 func TestLimit_RateSpendsOneForABatch(t *testing.T) {
 	s := New(Options{})
-	s.ConfigureSink("a", Limits{Rate: 1, Burst: 1})
+	s.ConfigureSink("a", Limits{Rate: 1, Burst: 1, BatchMax: 21})
 	fill(s, "a", 60, t0, Fresh)
-	mustNext(t, s, t0)
-	if b := s.NextOf("a", t0, Fresh, 20, nil); len(b) != 20 {
+	if b := s.NextOf(mustNext(t, s, t0), t0, nil); len(b) != 20 {
 		t.Fatalf("a batch of %d", len(b))
 	}
 	mustWake(t, s, t0, sec(1))
@@ -243,58 +237,13 @@ func TestLimit_OddValuesAreDefaults(t *testing.T) {
 	}
 }
 
-func TestNextOf_TakesDueOnesOfTheClassThatAreAccepted(t *testing.T) {
-	s := with("a", "b")
-	fill(s, "b", 3, t0, Fresh)
-	for i := range 6 {
-		s.Set(key("a", fmt.Sprint("f", i)), plan(sec(float64(i)), Fresh))
-		s.Set(key("a", fmt.Sprint("r", i)), plan(t0, Retry))
-	}
-	s.SetUnsure(key("a", "f3"), true)
-	var got []string
-	for _, d := range s.NextOf("a", sec(4), Fresh, 9, func(k record.Key) bool { return k.Name != "f1" }) {
-		got = append(got, fmt.Sprint(d.Key.Name, " ", d.Class, " ", d.Unsure))
-	}
-	if want := []string{"f0 fresh false", "f2 fresh false", "f3 fresh true", "f4 fresh false"}; !slices.Equal(got, want) {
-		t.Fatalf("%v, want %v", got, want)
-	}
-	if e, _ := s.Lookup(key("a", "f1")); e.InFlight {
-		t.Error("the refused one is in flight")
-	}
-	s.Done(key("a", "f0"), sec(4), answered)
-	if b := s.NextOf("a", sec(4), Fresh, 9, nil); len(b) != 1 || b[0].Key.Name != "f1" {
-		t.Errorf("the refused one is not offered again: %v", b)
-	}
-	for _, b := range [][]Dispatch{
-		s.NextOf("nobody", t0, Fresh, 9, nil), s.NextOf("a", t0, 9, 9, nil), s.NextOf("a", sec(9), Fresh, 0, nil),
-		s.NextOf("a", sec(9), Fresh, -1, nil),
-	} {
-		if len(b) != 0 {
-			t.Error(b)
-		}
-	}
-}
-
-func TestNextOf_AsksForABoundedNumber(t *testing.T) {
-	s := with("a")
-	fill(s, "a", 1000, t0, Fresh)
-	asked := 0
-	s.NextOf("a", t0, Fresh, 10, func(record.Key) bool { asked++; return false })
-	if asked != 56 {
-		t.Fatalf("asked for %d", asked)
-	}
-	if w := s.Sinks()[0].Waiting; w != [3]int{1000, 0, 0} {
-		t.Fatal(w)
-	}
-}
-
 // What is decided must not depend on the hash's seed or the order of maps.
 func TestDeterministic(t *testing.T) {
 	history := func() (all []string) {
 		s := New(Options{MaxInFlight: 50})
 		for i := range 20 {
 			n := fmt.Sprintf("s%d", i%7)
-			s.ConfigureSink(n, Limits{Rate: float64(i)})
+			s.ConfigureSink(n, Limits{Rate: float64(i), BatchMax: i})
 			fill(s, n, 30*i, sec(float64(i%3)), Class(i%3))
 		}
 		for i := range 2000 {

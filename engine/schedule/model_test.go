@@ -45,7 +45,11 @@ type mEntry struct {
 	due                             time.Duration
 	plan                            Plan
 	inFlight, held, removed, unsure bool
+	batch                           *mBatch // of a resource in flight that may have company
 }
+
+// mBatch is one call.
+type mBatch struct{ _ byte } // not empty, so that two differ
 
 // now is what the caller's clock says.
 func (m *model) now() time.Time { return t0.Add(m.v - m.back) }
@@ -58,6 +62,40 @@ func (m *model) inFlight() (n int) {
 		n += k.inFlight()
 	}
 	return n
+}
+
+func (m *model) calls() (n int) {
+	for _, k := range m.sinks {
+		n += k.calls()
+	}
+	return n
+}
+
+func (k *mSink) calls() (n int) {
+	together := map[*mBatch]bool{}
+	for _, e := range k.entries {
+		switch {
+		case e.batch != nil:
+			together[e.batch] = true
+		case e.inFlight:
+			n++
+		}
+	}
+	return n + len(together)
+}
+
+// gathers: fresh entries wait for company.
+func (k *mSink) gathers() bool {
+	flying, waiting := 0, 0
+	for _, e := range k.entries {
+		switch {
+		case e.batch != nil:
+			flying++
+		case !e.inFlight && !e.held && e.due != parked && e.plan.Class == Fresh:
+			waiting++
+		}
+	}
+	return !k.open && k.limits.BatchMax > 1 && flying > 0 && 4*min(waiting, k.limits.BatchMax) <= flying
 }
 
 func (k *mSink) inFlight() (n int) {
@@ -82,8 +120,8 @@ func (k *mSink) spentBy(v time.Duration) time.Duration { return max(0, k.spent-(
 
 // flows: what holds at v for all entries of k.
 func (m *model) flows(k *mSink, v time.Duration) bool {
-	return k.configured && !k.suspended && k.paused <= v && k.inFlight() < k.limits.MaxInFlight &&
-		(m.max == 0 || m.inFlight() < m.max)
+	return k.configured && !k.suspended && k.paused <= v && k.calls() < k.limits.MaxInFlight &&
+		(m.max == 0 || m.calls() < m.max)
 }
 
 // dispatchable returns the entries of k that Next may yield at v.
@@ -91,7 +129,11 @@ func (m *model) dispatchable(k *mSink, v time.Duration) (all []*mEntry) {
 	if !m.flows(k, v) || k.spentBy(v)+k.interval() > k.bucket() || k.open && (k.probe != nil || v < k.probeAt) {
 		return nil
 	}
-	return k.dueAt(v)
+	all = k.dueAt(v)
+	if k.gathers() {
+		all = slices.DeleteFunc(all, func(e *mEntry) bool { return e.plan.Class == Fresh })
+	}
+	return all
 }
 
 func (k *mSink) dueAt(v time.Duration) (all []*mEntry) {

@@ -63,11 +63,11 @@ func TestR42_LaterPauseWins(t *testing.T) {
 }
 
 func TestR42_PauseAlsoHoldsBatches(t *testing.T) {
-	s := with("a")
+	s := batching("a", 9)
 	fill(s, "a", 3, t0, Fresh)
-	mustNext(t, s, t0)
+	d := mustNext(t, s, t0)
 	s.PauseSink("a", sec(1))
-	if b := s.NextOf("a", t0, Fresh, 9, nil); b != nil {
+	if b := s.NextOf(d, t0, nil); b != nil {
 		t.Fatal(b)
 	}
 }
@@ -247,8 +247,9 @@ func TestR43_LateUnansweredCallsDoNotPutOffTheProbe(t *testing.T) {
 
 func TestR43_NoBatchWhileOpen(t *testing.T) {
 	s := open(t, 10)
-	mustNext(t, s, sec(2))
-	if b := s.NextOf("a", sec(2), Fresh, 9, nil); b != nil {
+	s.ConfigureSink("a", Limits{BatchMax: 9})
+	d := mustNext(t, s, sec(2))
+	if b := s.NextOf(d, sec(2), nil); b != nil {
 		t.Fatal(b)
 	}
 }

@@ -32,8 +32,8 @@ func (c Class) String() string {
 
 // Options are those of a Schedule. The zero value works.
 type Options struct {
-	// MaxInFlight is how many resources may be in flight over all sinks. Defaults
-	// to no limit. Sinks take turns at what is free but keep what they hold, so a
+	// MaxInFlight is how many calls may be in flight over all sinks. Defaults to no
+	// limit. Sinks take turns at what is free but keep what they hold, so a
 	// limit below those of a few sinks together lets targets that hang delay others.
 	MaxInFlight int
 }
@@ -74,13 +74,15 @@ type Schedule struct {
 
 	live     int // entries, removed ones aside
 	inFlight int
+	calls    int               // in flight
+	batches  map[uint32]*batch // by entry in flight, of sinks that take batches
 	held     int
 	unsure   int
 }
 
 // New returns an empty Schedule.
 func New(o Options) *Schedule {
-	s := &Schedule{options: o, seed: maphash.MakeSeed(), byName: map[string]*sink{}}
+	s := &Schedule{options: o, seed: maphash.MakeSeed(), byName: map[string]*sink{}, batches: map[uint32]*batch{}}
 	s.slab.free = none
 	s.table.init()
 	return s

@@ -8,8 +8,12 @@ import (
 
 // Limits are those of one sink. The zero value means the defaults.
 type Limits struct {
-	// MaxInFlight is how many resources may be in flight. Defaults to 64.
+	// MaxInFlight is how many calls may be in flight. What Next yields is one call,
+	// together with all that NextOf adds to it. Defaults to 64.
 	MaxInFlight int
+	// BatchMax is how many fresh resources one call may take. Defaults to 1: the
+	// sink takes no batches.
+	BatchMax int
 	// Rate is how many dispatches may begin per second. Defaults to no limit.
 	Rate float64
 	// Burst is how many may begin at once after a lull. Defaults to Rate, and is
@@ -29,6 +33,7 @@ func (l Limits) withDefaults() Limits {
 	if l.MaxInFlight <= 0 {
 		l.MaxInFlight = 64
 	}
+	l.BatchMax = max(l.BatchMax, 1)
 	if !(l.Rate > 0) || math.IsInf(l.Rate, 1) {
 		l.Rate = 0
 	}
@@ -67,6 +72,8 @@ type sink struct {
 	phases   [16]int         // entries by phase, removed ones aside
 	entries  int             // removed ones included
 	inFlight int
+	calls    int // in flight
+	batched  int // resources in flight in calls that are, or might have become, batches
 
 	// Where the sink is among the others: in a queue by key, or in none.
 	in  *queue
@@ -77,17 +84,26 @@ type sink struct {
 // readyAt is the time from which something of k is dispatchable if nothing else
 // happens, or never. Options.MaxInFlight is not looked at.
 func (s *Schedule) readyAt(k *sink) int64 {
-	if !k.configured || k.suspended || k.inFlight >= k.limits.MaxInFlight || k.breaker.probing() {
+	if !k.configured || k.suspended || k.calls >= k.limits.MaxInFlight || k.breaker.probing() {
 		return never
 	}
 	due := never
 	for c := range k.due {
-		due = min(due, k.due[c].first(&s.slab, byDue))
+		due = min(due, k.firstDue(&s.slab, Class(c)))
 	}
 	if due == never {
 		return never
 	}
 	return max(due, k.pausedTo, k.rate.next(), k.breaker.next())
+}
+
+// firstDue returns when the first entry of class c is due, or never if there is
+// none or the class gathers a batch.
+func (k *sink) firstDue(s *slab, c Class) int64 {
+	if c == Fresh && k.gathers() {
+		return never
+	}
+	return k.due[c].first(s, byDue)
 }
 
 // place puts k where it belongs after anything of it has changed: among those
