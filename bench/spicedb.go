@@ -177,7 +177,8 @@ func (b *zedBench) through(prefix string, n int, form string) (float64, error) {
 	}
 	took := time.Since(began).Seconds()
 	st := s.Stats()
-	b.line("%.0f relationships/s; %d instance(s) of %.1f MiB", float64(n*zedRows)/took, st.Instances, float64(st.MemoryBytes)/(1<<20)/float64(max(st.Instances, 1)))
+	b.line("%.0f relationships/s; %d instance(s)", float64(n*zedRows)/took, st.Instances)
+	b.under("memory of an instance", float64(st.MemoryBytes)/(1<<20)/float64(max(st.Instances, 1)), 12, " MiB")
 	return took, nil
 }
 
@@ -198,18 +199,20 @@ func benchGuest(r *report, name string) error {
 	if err != nil {
 		return err
 	}
-	var cold, warm sample
+	var cold, warm, coldUsed, warmUsed sample // used: of the processors
 	for i := range 3 {
-		for _, took := range []*sample{&cold, &warm} {
-			began := time.Now()
+		for _, m := range []struct{ took, used *sample }{{&cold, &coldUsed}, {&warm, &warmUsed}} {
+			began, before := time.Now(), cpuTime()
 			if err := makeReady(r, filepath.Join(r.dir, name+strconv.Itoa(i)), name); err != nil {
 				return err
 			}
-			*took = append(*took, time.Since(began).Seconds())
+			*m.took = append(*m.took, time.Since(began).Seconds())
+			*m.used = append(*m.used, (cpuTime() - before).Seconds())
 		}
 	}
 	r.under(name+": size of the module", float64(len(wasm))/1e6, 5, " MB")
 	r.under(name+": ready, nothing compiled before", cold.median(), 3, " s")
 	r.under(name+": ready, compiled before", warm.median(), 0.3, " s")
+	r.line("of the processors that took, in s: compiling %v; compiled before %v", coldUsed, warmUsed)
 	return nil
 }
