@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawlsync/pawl/test/e2e/servers"
@@ -78,6 +80,31 @@ func TestMissing(t *testing.T) {
 		if at := missing(got, c.want, ""); at != c.at {
 			t.Errorf("%v: differs at %q, want %q", c.want, at, c.at)
 		}
+	}
+}
+
+// Who waits for minutes is told so, and who does not is not.
+func TestBuildsAreToldWhenTheyAreSlow(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		want  []string // in each line
+	}{
+		{time.Second / 2, nil},
+		{40 * time.Second, []string{"Building etcd", "after 16s", "after 31s", "is built, in 40s"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var said strings.Builder
+			err := told(&said, "etcd", func() error { time.Sleep(c.takes); return nil })
+			lines := slices.Collect(strings.Lines(said.String()))
+			if err != nil || len(lines) != len(c.want) {
+				t.Fatalf("a build of %s: %v, told as %q", c.takes, err, lines)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("line %d is %q, want %q in it", i, lines[i], want)
+				}
+			}
+		})
 	}
 }
 
