@@ -1,8 +1,6 @@
 package hostile
 
 import (
-	"time"
-
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	. "github.com/pawlsync/pawl/internal/wasmasm"
@@ -52,7 +50,7 @@ func answerTrials() []trial {
 		}), fault: wasmhost.FaultDeadline, says: "no answer within"},
 		{name: "it traps when it is polled", module: guest(func(g *Guest) {
 			g.Start, g.Poll = Want(2), Unreachable
-		}), fault: wasmhost.FaultTrap, says: "unreachable", limits: wasmhost.Limits{CallTimeout: time.Second}},
+		}), fault: wasmhost.FaultTrap, says: "unreachable"},
 		{name: "it traps when it is cancelled", module: guest(func(g *Guest) {
 			g.Start = Seq(Park(IOSleep, AtSleep, len(SleepMessage(60_000))), Want(1))
 			g.Cancel = Unreachable

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"strings"
-	"time"
 
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
@@ -40,8 +39,8 @@ func cpuTrials() []trial {
 			m.Table(FuncRef, 1, 1)
 			f := m.Func(":", "", Seq(I32(0), CallIndirect(m.Type(":"), 0)))
 			m.Elem(I32(0), f)
-		}, Call(FirstExtra())), fault: wasmhost.FaultDepth, says: "nest deeper", limits: wasmhost.Limits{EntryCPU: 2 * time.Second}},
-		{name: "recursion without an end", module: apply(Get(0), Get(1), Call(OwnFunc("pawl_start")), Drop), fault: wasmhost.FaultDepth, says: "nest deeper", limits: wasmhost.Limits{EntryCPU: 2 * time.Second}},
+		}, Call(FirstExtra())), fault: wasmhost.FaultDepth, says: "nest deeper", patient: true},
+		{name: "recursion without an end", module: apply(Get(0), Get(1), Call(OwnFunc("pawl_start")), Drop), fault: wasmhost.FaultDepth, says: "nest deeper", patient: true},
 		{name: "recursion without an end, with a frame of 4000 locals", module: applyWith(func(m *Module) {
 			f := m.Funcs()
 			var use Code
@@ -49,7 +48,7 @@ func cpuTrials() []trial {
 				use = Seq(use, Get(i), I64Add)
 			}
 			m.Func(":I", strings.Repeat("I", 4000), Seq(I64(1), Set(0), Call(f), use))
-		}, Call(FirstExtra()), Drop), fault: wasmhost.FaultDepth, says: "nest deeper", limits: wasmhost.Limits{EntryCPU: 2 * time.Second}},
+		}, Call(FirstExtra()), Drop), fault: wasmhost.FaultDepth, says: "nest deeper", patient: true},
 		{name: "a tower of 5000 functions, each calling the one below", module: applyWith(func(m *Module) {
 			f := m.Func(":", "", Nop)
 			for range 4999 {

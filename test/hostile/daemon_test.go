@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -32,7 +33,7 @@ defaults:
   drift_interval: 0s
   retry: {base: 200ms, max: 200ms, max_attempts: 1000}
   breaker: {after: 1000}
-  limits: {memory_max_bytes: 16MiB, instances_max: 4, entry_cpu: 100ms, start_timeout: 2s, message_max_bytes: 4MiB}
+  limits: {memory_max_bytes: 16MiB, instances_max: 4, start_timeout: 2s, message_max_bytes: 4MiB}
 `
 
 // daemonMemoryMost bounds the daemon's resident memory over the whole list: what
@@ -57,14 +58,13 @@ func TestTheDaemonOutlivesAllOfThem(t *testing.T) {
 		}
 	}
 	plugins, sinks := "plugins:\n", "sinks:\n"
-	declare := func(name string, wasm []byte, timeout time.Duration) {
+	declare := func(name string, wasm []byte, within wasmhost.Limits) {
 		write(name, wasm)
 		plugins += fmt.Sprintf("  %s: {path: %s.wasm}\n", name, name)
-		sinks += fmt.Sprintf("  %s: {plugin: %s, upstreams: [target], timeout: %v}\n", name, name, timeout)
+		sinks += fmt.Sprintf("  %s: {plugin: %s, upstreams: [target], timeout: %v, limits: {entry_cpu: %v}}\n", name, name, within.CallTimeout, within.EntryCPU)
 	}
-	const ample = 10 * time.Second
-	declare(goodSink, goodModule(), ample)
-	declare("swapped", goodModule(), ample)
+	declare(goodSink, goodModule(), trialLimits)
+	declare("swapped", goodModule(), trialLimits)
 	var running, refused []trial
 	for _, c := range trials() {
 		if c.refused != nil {
@@ -74,11 +74,7 @@ func TestTheDaemonOutlivesAllOfThem(t *testing.T) {
 		}
 		c.name = fmt.Sprintf("bad-%d", len(running))
 		running = append(running, c)
-		timeout := ample
-		if c.status == sink.Unreachable || c.fault == wasmhost.FaultDeadline { // it waits for its end
-			timeout = trialLimits.CallTimeout
-		}
-		declare(c.name, c.module(), timeout)
+		declare(c.name, c.module(), c.within())
 	}
 	text := fmt.Sprintf(strings.Replace(configuration, "  upstreams: [target]\n", "", 1), filepath.Join(dir, "store"), filepath.Join(dir, "cache"), target.URL)
 	d := startDaemon(t, dir, text+plugins+sinks)
@@ -86,7 +82,11 @@ func TestTheDaemonOutlivesAllOfThem(t *testing.T) {
 	n := newNeighbour(nil)
 	n.put = func(key string) error {
 		k := record.Key{Sink: goodSink, Name: key}
-		res, err := d.Put(t.Context(), k, api.PutRequest{Payload: json.RawMessage(`{"a":1}`)})
+		put := api.PutRequest{Payload: json.RawMessage(`{"a":1}`)}
+		res, err := d.Put(t.Context(), k, put)
+		if errors.Is(err, client.ErrUnreachable) { // the connection was closed for being idle as it was taken
+			res, err = d.Put(t.Context(), k, put)
+		}
 		if err != nil {
 			return err
 		}

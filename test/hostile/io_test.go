@@ -49,9 +49,9 @@ func ioTrials() []trial {
 			g.Start = Seq(Park(IOHTTP, AtHTTP, len(HTTPPut)), Get(2), I32Wrap, Set(3),
 				Loop(Get(3), I64Extend, CallImport("io_cancel"), Get(3), I32(1), I32Sub, Tee(3), BrIf(0)), AnswerOK(1), Want(0))
 		}), status: sink.OK},
-		{name: "it blocks in a sleep", module: apply(Get(1), I32(IOSleep), I32(AtSleep), I32(len(SleepMessage(60_000))), CallImport("io_call"), Drop,
+		{name: "it blocks in a sleep", blocks: true, module: apply(Get(1), I32(IOSleep), I32(AtSleep), I32(len(SleepMessage(60_000))), CallImport("io_call"), Drop,
 			Get(1), I32(IOSleep), I32(AtSleep), I32(len(SleepMessage(60_000))), CallImport("io_call"), Drop), status: sink.OK},
-		{name: "it blocks in sleeps for ever", module: apply(Forever(
+		{name: "it blocks in sleeps for ever", blocks: true, module: apply(Forever(
 			Get(1), I32(IOSleep), I32(AtSleep), I32(len(SleepMessage(60_000))), CallImport("io_call"), Drop)), fault: wasmhost.FaultBudget, says: "entry_cpu"},
 		{name: "a flood of log lines", module: with(strings.Repeat("x", 2000), Times(20_000, 3, Log(at, 2000))), status: sink.OK},
 		{name: "log lines for ever", module: with(strings.Repeat("x", 2000), Forever(Log(at, 2000))), fault: wasmhost.FaultBudget, says: "entry_cpu"},

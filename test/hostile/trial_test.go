@@ -22,8 +22,10 @@ import (
 type trial struct {
 	name   string
 	module func() []byte
-	limits wasmhost.Limits // over those of every trial
-	apart  bool            // compiled in a process apart, as the daemon does
+
+	patient bool // it may use more CPU time, as it is to end otherwise
+	blocks  bool // it blocks in the host until the call's deadline
+	apart   bool // it is compiled in a process apart, as the daemon does
 
 	refused *string            // Load or Open fails, saying this
 	fault   wasmhost.FaultKind // a call ends as this fault
@@ -31,11 +33,14 @@ type trial struct {
 	says    string             // what the error or message says
 }
 
-// A budget of every trial: small, so that what runs into it does so often.
+// trialLimits are small, so that what runs into one does so often.
 var trialLimits = wasmhost.Limits{
-	CallTimeout: 300 * time.Millisecond, StartTimeout: 2 * time.Second, EntryCPU: 100 * time.Millisecond,
+	CallTimeout: 10 * time.Second, StartTimeout: 2 * time.Second, EntryCPU: 100 * time.Millisecond,
 	MemoryBytes: 16 << 20, MaxInstances: 4,
 }
+
+// soon is the CallTimeout of trials that wait for their deadline.
+const soon = 300 * time.Millisecond
 
 // memoryMost is by how much a trial may make the process grow: what its sink's
 // limits add up to, twice, as the collector lets garbage grow to as much as is
@@ -127,17 +132,24 @@ func (c *trial) admit(a *arena, wasm []byte) (*wasmhost.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.Open(a.ctx, wasmhost.SinkConfig{Name: badSink, Limits: c.within(), Upstreams: []wasmhost.Upstream{near{}}})
+}
+
+// within are the trial's limits.
+func (c *trial) within() wasmhost.Limits {
 	l := trialLimits
-	if c.limits.MemoryBytes != 0 {
-		l.MemoryBytes = c.limits.MemoryBytes
+	if c.patient || c.status == sink.OK {
+		l.EntryCPU = 2 * time.Second
 	}
-	if c.limits.CallTimeout != 0 {
-		l.CallTimeout = c.limits.CallTimeout
+	if c.waits() {
+		l.CallTimeout = soon
 	}
-	if c.limits.EntryCPU != 0 {
-		l.EntryCPU = c.limits.EntryCPU
-	}
-	return p.Open(a.ctx, wasmhost.SinkConfig{Name: badSink, Limits: l, Upstreams: []wasmhost.Upstream{near{}}})
+	return l
+}
+
+// waits reports whether the trial's calls end with their deadline.
+func (c *trial) waits() bool {
+	return c.blocks || c.status == sink.Unreachable || c.fault == wasmhost.FaultDeadline
 }
 
 // refusal checks the error of a module that must be refused.
