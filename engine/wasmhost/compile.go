@@ -2,11 +2,9 @@ package wasmhost
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -77,10 +75,8 @@ func (p *Plugin) compile(ctx context.Context, wasm []byte, trusted bool) error {
 // entryName is the name of the module's folder in the compile cache. Another
 // version's code is of no use.
 func entryName(wasm []byte) string {
-	h := sha256.New()
-	io.WriteString(h, compilerID())
-	h.Write(wasm)
-	return hex.EncodeToString(h.Sum(nil))
+	sum := hash([]byte(compilerID()), wasm)
+	return hex.EncodeToString(sum[:])
 }
 
 // compilerID tells whose compiled code this process can load.

@@ -131,7 +131,10 @@ func (s *source) read(ctx context.Context, name string, p config.Plugin) (key st
 // unpinned says what is wrong with a module that is to have the digest want; "":
 // nothing, or any digest will do.
 func unpinned(wasm []byte, want string) string {
-	if got := hexDigest(sha256.Sum256(wasm)); want != "" && !strings.EqualFold(got, want) {
+	if want == "" {
+		return ""
+	}
+	if got := hexDigest(wasmhost.Digest(wasm)); !strings.EqualFold(got, want) {
 		return fmt.Sprintf("the module's SHA-256 is %s, not %s", got, want)
 	}
 	return ""
