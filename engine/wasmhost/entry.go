@@ -226,26 +226,34 @@ func (in *instance) fault(entered *call, kind FaultKind, err error) {
 	in.sink.log.Error("plugin fault: its instance is discarded",
 		"key", f.Key, "kind", string(kind), "cause", err, "calls", in.live.n)
 	in.sink.drain(in)
-	if in.first != nil {
+	if in.lastCall <= 1 { // first's: it never came to a call of the sink's
 		in.failStart(kind, err)
 		return
 	}
+	guilty := func(c *call) bool { return c == entered || alone }
+	tookPart := func(c *call) bool {
+		return guilty(c) || c.entry == in.entry || entered == nil && len(c.ios) == 0
+	}
 	var again []*call
-	for c := in.live.head; c != nil; c = in.live.head {
-		guilty := c == entered || alone
-		switch {
-		case guilty || c.entry == in.entry || entered == nil && len(c.ios) == 0:
-			in.sink.suspects.add(c)
-			in.end(c, in.faulted(entered, kind, err, !guilty || len(c.reqs) > 1))
-		case c.maybeSent || c.waitsForHTTP() || c.restarts > 0:
-			in.end(c, in.faulted(entered, kind, err, true))
-		default:
+	for c := in.live.head; c != nil; {
+		next := c.next
+		if !tookPart(c) && !c.maybeSent && !c.waitsForHTTP() && c.restarts == 0 {
 			in.detach(c)
 			again = append(again, c)
 		}
+		c = next
 	}
+	// Before anybody hears of the fault: what its caller does next finds the
+	// others on their way.
 	in.sink.restarts.Add(int64(len(again)))
 	in.sink.requeue(in, append(again, in.surrender()...))
+	for c := in.live.head; c != nil; c = in.live.head {
+		suspect := !guilty(c) || len(c.reqs) > 1
+		if tookPart(c) {
+			in.sink.suspects.add(c)
+		}
+		in.end(c, in.faulted(entered, kind, err, suspect))
+	}
 }
 
 // detach makes a live call one that was not entered yet.
@@ -260,13 +268,17 @@ func (in *instance) detach(c *call) {
 	c.id, c.entry, c.restarts = 0, 0, c.restarts+1
 }
 
-// failStart ends an instance that faulted before it was ready, and all its
-// calls: another instance would fault alike, so they are not moved.
+// failStart ends an instance that faulted before it came to a call of its
+// sink's, be it after it had answered configure, and all the calls that it was
+// given: another instance would fault alike, and they would move for ever.
 func (in *instance) failStart(kind FaultKind, err error) {
-	first := in.first
 	held := in.surrender()
-	err = fmt.Errorf("an instance did not start: %s: %w", first.op, err)
-	in.end(first, in.faulted(nil, kind, err, false))
+	if first := in.first; first != nil {
+		err = fmt.Errorf("an instance did not start: %s: %w", first.op, err)
+		in.end(first, in.faulted(nil, kind, err, false))
+	} else {
+		err = fmt.Errorf("an instance did not start: it had answered, but %w", err)
+	}
 	for _, c := range held {
 		in.end(c, in.faulted(c, kind, err, false))
 	}

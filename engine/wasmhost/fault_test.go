@@ -243,6 +243,33 @@ func TestABatchThatFaultsIsASuspect(t *testing.T) {
 	}
 }
 
+// An instance that faults before it came to a call, though configure had said
+// OK: were its calls moved to another one, they would move for ever.
+func TestAFaultAfterConfigureHasAnsweredEndsTheCallsThatWait(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then asm.Code
+		kind wasmhost.FaultKind
+	}{
+		{"returns 7", asm.Want(7), wasmhost.FaultContract},
+		{"traps", asm.Unreachable, wasmhost.FaultTrap},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := asm.Guest{Configure: asm.Seq(asm.AnswerOK(1), c.then), Start: asm.Seq(asm.AnswerOK(1), asm.Want(0))}
+			s := openASM(t, g, wasmhost.SinkConfig{})
+			for range 2 {
+				r := s.Apply(t.Context(), request("a", ""))
+				if r.Status != sink.Fault || r.Suspect || !strings.Contains(r.Message, "did not start") {
+					t.Errorf("got %+v", r)
+				}
+			}
+			if n := s.Stats().Faults[c.kind]; n > 3 {
+				t.Errorf("%d faults for Open and two calls", n)
+			}
+		})
+	}
+}
+
 func TestAnInstanceThatDoesNotStartIsAFaultOfItsCalls(t *testing.T) {
 	// configure traps from the second instance on, when the upstream refuses.
 	answers := make(chan *upstream.Response, 1)

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -124,7 +125,12 @@ func survive(t *testing.T, h *wasmhost.Host, wasm []byte) (end string, err error
 		}
 		return "refused", nil
 	}
-	r := s.Apply(t.Context(), request("victim", `{}`))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r := s.Apply(ctx, request("victim", `{}`))
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("a call that may take %v did not end in %v: %s", limits.CallTimeout, patience, r.Message)
+	}
 	if r.Status == 0 {
 		return "", errors.New("a call ended without a status")
 	}

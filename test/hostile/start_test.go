@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"github.com/pawlsync/pawl/engine/wasmhost"
 	. "github.com/pawlsync/pawl/internal/wasmasm"
 )
 
@@ -22,6 +23,12 @@ func startTrials() []trial {
 		{name: "a manifest of 5 MiB", module: guest(func(g *Guest) { g.Pages, g.Describe = 100, Seq(Answer(1, 0, 5<<20), Want(0)) }), refused: says("message_max_bytes")},
 		{name: "configure that loops", module: guest(func(g *Guest) { sub(g, Forever()) }), refused: says("entry_cpu")},
 		{name: "configure that recurses", module: guest(func(g *Guest) { sub(g, Get(0), Get(1), Call(OwnFunc("pawl_start")), Drop) }), refused: says("nest deeper")},
+		{name: "configure that answers, then stops itself", module: guest(func(g *Guest) {
+			g.Configure = Seq(AnswerOK(1), Unreachable)
+		}), fault: wasmhost.FaultTrap, says: "did not start"},
+		{name: "configure that answers, then wants what there is not", module: guest(func(g *Guest) {
+			g.Configure = Seq(AnswerOK(1), Want(7))
+		}), fault: wasmhost.FaultContract, says: "did not start"},
 		{name: "configure that parks for ever", module: guest(func(g *Guest) {
 			g.Configure = Seq(Park(IOSleep, AtSleep, len(SleepMessage(60_000))), Want(1))
 		}), refused: says("deadline")},
