@@ -1,7 +1,9 @@
 package wasmhost
 
 import (
+	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,4 +28,12 @@ func limitProcess(memoryBytes int64, cpu time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// peakBytes is the most memory that an ended process had.
+func peakBytes(p *os.ProcessState) int64 {
+	if u, ok := p.SysUsage().(*syscall.Rusage); ok {
+		return u.Maxrss << 10
+	}
+	return 0
 }
