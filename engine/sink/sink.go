@@ -59,6 +59,10 @@ type Manifest struct {
 	ReportsUID        bool // observations carry the object's UID (R55)
 	AsFoundComparable bool // AsFound of an object equal to a payload is that payload's hash in hex
 	OwnTimeout        bool // the sink cuts calls off by itself, from the moment that they start (R49)
+	Marks             bool // a Participant: tells by Observe whether a saga's write landed
+	Locks             bool // a Participant that takes locks with a write, and gives them up by Unlock
+	RestoresApply     bool // Restore undoes an Apply
+	RestoresDelete    bool // Restore undoes a Delete
 	BatchMax          int  // requests of one ApplyBatch; 0 or 1: none
 	// Overlap reports whether two keys must not share a batch; nil: they always may.
 	Overlap func(a, b string) bool
@@ -76,6 +80,8 @@ type Request struct {
 	Conflict       record.ConflictPolicy // effective, never empty
 	Force          bool                  // the operator asked to take over what conflicts
 	UID            string                // of Delete: delete this very object only; "": no precondition
+	Mode           Mode                  // of Apply
+	Run            *Run                  // nil: the call belongs to no saga
 }
 
 // Status is how a call ended.
