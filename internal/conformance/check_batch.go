@@ -62,8 +62,8 @@ func batch(t *T) {
 		if !t.matches(rs[i], res) {
 			t.Failf("after the batch, Observe of its item %d does not match: %s", i, describe(res))
 		}
-		if a, b := results[i].Observation, res.Observation; a != nil && a.Ref != "" && b.Ref != "" && a.Ref != b.Ref {
-			t.Failf("result %d of the batch speaks of %q, its request of %q", i, a.Ref, b.Ref)
+		if what := identityOf(results[i]).differs(identityOf(res)); what != "" {
+			t.Failf("result %d of the batch speaks of another object than its request: %s", i, what)
 		}
 	}
 }

@@ -167,8 +167,8 @@ func applyTwice(t *T) {
 	if t.store != nil && !holdsSame(before, t.snapshot()) {
 		t.Failf("after the second Apply the target holds %d objects instead of %d, or other contents", len(t.snapshot()), len(before))
 	}
-	if a, b := first.Observation, second.Observation; a != nil && b != nil && a.Ref != b.Ref {
-		t.Failf("the first Apply called the object %q, the second %q", a.Ref, b.Ref)
+	if what := identityOf(first).differs(identityOf(second)); what != "" {
+		t.Failf("the second Apply speaks of another object than the first: %s", what)
 	}
 	if t.sink.Manifest().Observes {
 		o.mustMatch(t.fixture.Payloads.Create, "after the second Apply")

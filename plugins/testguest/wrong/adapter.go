@@ -175,7 +175,7 @@ func (a *adapter) fill(o *pawl.Observation, r *pawl.Request, resp *pawl.HTTPResp
 	}
 	o.AsFound = a.asFound(r, body)
 	if a.is("same-identity") {
-		o.Ref += "#" + a.hash(body)
+		o.Object = a.path(r) + "#" + a.hash(body)
 	}
 }
 
