@@ -88,7 +88,7 @@ func (e *Engine) callBatch(ws []*delivery) (results []sink.Result, whole bool) {
 		reqs[i] = w.core.Request()
 	}
 	defer t.enter(e.calls)()
-	ctx, cancel := e.callContext(ws[0])
+	ctx, cancel := e.bounded(ws[0].target, ws[0].fitting)
 	defer cancel()
 	began := time.Now()
 	results, whole = invokeBatch(ctx, ws[0].fitting.sink.(sink.Batcher), reqs)

@@ -22,6 +22,9 @@ func (e *Engine) Committed(changes []outbox.Committed) {
 }
 
 func (e *Engine) committed(c *outbox.Committed, now time.Time) {
+	if c.Key.Sink == journalSink {
+		return
+	}
 	e.flights.committed(c.Key, c.Removed)
 	if c.Removed {
 		e.sched.Remove(c.Key)

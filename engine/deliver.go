@@ -45,6 +45,9 @@ func (e *Engine) begin(d departure) *delivery {
 	case !rec.Desired.Exists():
 		e.purge(w, rec)
 		return nil
+	case e.held(d.Key) != nil: // since its dispatch
+		e.hold(w, &rec)
+		return nil
 	case (rec.Desired.Suspend || rec.Status.Suspended) && !rec.Desired.Tombstone:
 		e.hold(w, &rec)
 		return nil
@@ -90,31 +93,35 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 func (e *Engine) call(w *delivery) sink.Result {
 	step := w.core.Step()
 	defer w.target.enter(e.calls)()
-	ctx, cancel := e.callContext(w)
+	ctx, cancel := e.bounded(w.target, w.fitting)
 	defer cancel()
 	began := time.Now()
-	res := checked(invoke(ctx, w.fitting.sink, step, w.core.Request()))
+	res := checked(guarded(func() sink.Result { return invoke(ctx, w.fitting.sink, step, w.core.Request()) }))
 	now := time.Now()
 	w.target.note(res, now)
 	e.obs.CallDone(w.key, step.String(), res.Status, now.Sub(began))
 	return res
 }
 
-// callContext bounds one call, where the sink does not do so itself (R49).
-func (e *Engine) callContext(w *delivery) (context.Context, context.CancelFunc) {
-	if w.fitting.rules.Manifest.OwnTimeout {
+// bounded bounds one call, where the sink does not do so itself (R49).
+func (e *Engine) bounded(t *target, f *fitting) (context.Context, context.CancelFunc) {
+	if f.rules.Manifest.OwnTimeout {
 		return e.calls, func() {}
 	}
-	return context.WithTimeout(e.calls, w.target.opts.Timeout)
+	return context.WithTimeout(e.calls, t.opts.Timeout)
 }
 
-// invoke calls the sink. A panic in it is its fault, not the end of the engine.
-func invoke(ctx context.Context, s sink.Sink, step reconcile.Step, req *sink.Request) (res sink.Result) {
+// guarded makes a call. A panic in it is the sink's fault, not the end of the engine.
+func guarded(call func() sink.Result) (res sink.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = panicked(p)
 		}
 	}()
+	return call()
+}
+
+func invoke(ctx context.Context, s sink.Sink, step reconcile.Step, req *sink.Request) sink.Result {
 	switch step {
 	case reconcile.Observe:
 		return s.Observe(ctx, req)

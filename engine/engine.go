@@ -43,6 +43,7 @@ type Engine struct {
 	random   *rand.Rand
 	settling int // flights whose outcome is being stored
 	objects  objects
+	holds    holds
 	changes  ring
 	closed   bool
 
@@ -74,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		random:  rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
 		flights: newFlights(),
 		objects: newObjects(),
+		holds:   holds{byKey: map[record.Key]*Hold{}},
 		waiters: waiters{byKey: map[record.Key][]*waiter{}},
 		kick:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
@@ -124,7 +126,10 @@ func (e *Engine) setUp(ctx context.Context) error {
 	if err := e.store.SetMeta(runningMark, []byte("yes")); err != nil {
 		return fmt.Errorf("note that the store is in use: %w", err)
 	}
-	return e.plan(ctx, info)
+	if err := e.plan(ctx, info); err != nil || e.opts.Prepare == nil {
+		return err
+	}
+	return e.opts.Prepare(e)
 }
 
 // plan rebuilds the schedule. Everything is looked at again, paced per sink
@@ -139,6 +144,9 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 	restored := info.Lossy && string(looked) != info.Epoch
 	oldest := map[string]outbox.Head{} // by sink, of those whose age the store did not tell
 	err = e.store.Heads(ctx, outbox.Span{}, func(h outbox.Head) bool {
+		if h.Key.Sink == journalSink {
+			return true
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		p := e.due(h, now)
@@ -206,7 +214,11 @@ func (e *Engine) due(h outbox.Head, now time.Time) schedule.Plan {
 	if t == nil {
 		return schedule.Plan{Phase: record.Orphaned, Since: h.WaitingSince}
 	}
-	return reconcile.Due(t.fitting().rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
+	p := reconcile.Due(t.fitting().rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
+	if e.holds.byKey[h.Key] != nil {
+		p.At = time.Time{} // until it is let go
+	}
+	return p
 }
 
 // Close stops accepting changes and starting deliveries, waits for those in

@@ -40,6 +40,10 @@ type Options struct {
 	// remembered, so that a late Put is still seen as stale. Defaults to 24h.
 	OrderRetention time.Duration
 
+	// Prepare is called when every resource in the store is planned and before
+	// anything is delivered: what it holds is not touched. Defaults to nothing.
+	Prepare func(*Engine) error
+
 	// Logger gets what an operator should know. Defaults to none.
 	Logger *slog.Logger
 

@@ -65,6 +65,9 @@ func (e *Engine) Delete(ctx context.Context, del Delete) (PutResult, error) {
 		sub.err = invalid(del.Key.Validate(), del.Deletion.Validate())
 	}
 	if sub.err == nil {
+		sub.err = e.refused("delete", del.Key)
+	}
+	if sub.err == nil {
 		req := reconcile.DeleteRequest{Deletion: del.Deletion, Order: del.Order, OrderPartial: del.OrderPartial, IfGeneration: del.IfGeneration}
 		rules := e.rulesOf(del.Key)
 		sub.ticket = e.store.Update(del.Key, func(cur outbox.Record) (outbox.Change, error) {
@@ -89,6 +92,9 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		return sub
 	}
 	t, err := e.target("put", p.Key)
+	if err == nil {
+		err = e.refused("put", p.Key)
+	}
 	if err != nil {
 		sub.err = err
 		return sub
@@ -184,6 +190,8 @@ func refusal(err error) string {
 		return "conflict"
 	case errors.Is(err, ErrNoSpace):
 		return "no-space"
+	case errors.Is(err, ErrHeld):
+		return "held"
 	case errors.Is(err, ErrInvalid), errors.Is(err, ErrTooLarge), errors.Is(err, ErrUnknownSink), errors.Is(err, ErrNotFound):
 		return "invalid"
 	}

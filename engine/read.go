@@ -109,7 +109,7 @@ func (e *Engine) List(ctx context.Context, o ListOptions) (Page, error) {
 	keys := make([]record.Key, 0, limit)
 	more := false
 	err := e.store.Heads(ctx, span, func(h outbox.Head) bool {
-		if h.Generation == 0 || h.Gone {
+		if h.Generation == 0 || h.Gone || h.Key.Sink == journalSink {
 			return true
 		}
 		if len(o.Phases) > 0 && !slices.Contains(o.Phases, e.effective(h.Key, h.Generation, h.Status).Phase) {

@@ -27,6 +27,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"!" + module + "config", "github.com/spf13/viper", "one package reads the configuration"},
 	{"", module + "plugins", "plugins are embedded as built files"},
 	{"", module + "sdk/go", "the host has its own codec, so that the two check each other"},
+	{module + "engine", module + "engine/saga", "sagas are built on the engine, which holds and calls for them"},
 	{module + "engine/record", module, "record is a leaf"},
 	{module + "engine/schedule", "os", "schedule is pure"},
 	{module + "engine/schedule", "net", "schedule is pure"},

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/reconcile"
+	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/sink"
+)
+
+// What engine/saga needs of the engine: to keep deliveries off resources that it
+// writes itself, to call their sinks, to hand an outcome over, and a journal.
+
+// What goes wrong with holds, for errors.Is.
+var (
+	ErrHeld      = errors.New("held by a saga")
+	ErrBusy      = errors.New("the resource has work that waits")
+	ErrSuspended = errors.New("the sink takes no calls now")
+)
+
+// Hold keeps deliveries off Keys.
+type Hold struct {
+	Holder     string
+	Keys       []record.Key
+	RefusePuts bool // of Keys; else they are stored, and delivered after the release
+	// Resumed: it was held by an earlier process already, so that nothing is refused.
+	Resumed bool
+}
+
+// holds are the resources that no delivery may touch.
+type holds struct {
+	n     atomic.Int64         // len(byKey), for those who don't hold Engine.mu
+	byKey map[record.Key]*Hold // under Engine.mu
+}
+
+// Hold takes resources for itself and returns the generation of each, 0 for one
+// that is not known. It waits for deliveries that are under way.
+//
+// # Errors
+//
+// ErrHeld, ErrBusy for a resource that is not as its source wants it,
+// ErrUnknownSink, ErrSuspended, ErrClosed and the error of ctx; nothing is held then.
+func (e *Engine) Hold(ctx context.Context, h Hold) (generations []uint64, err error) {
+	if err := e.open(); err != nil {
+		return nil, fail("hold", record.Key{}, err, "")
+	}
+	for _, key := range h.Keys {
+		if err := e.holdable(key, h.Resumed); err != nil {
+			return nil, err
+		}
+	}
+	flights, err := e.take(&h)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range flights {
+		select {
+		case <-f.landed:
+		case <-ctx.Done():
+			e.LetGo(h.Keys)
+			return nil, fail("hold", record.Key{}, ctx.Err(), "")
+		}
+	}
+	for _, key := range h.Keys {
+		rec, err := e.store.Get(key)
+		if err == nil && !h.Resumed {
+			err = idle(&rec)
+		}
+		if err != nil {
+			e.LetGo(h.Keys)
+			return nil, fail("hold", key, err, "wait until it is acknowledged, or retry, suspend or delete it")
+		}
+		generations = append(generations, rec.Desired.Generation)
+	}
+	return generations, nil
+}
+
+// holdable says why no saga may begin at key's sink.
+func (e *Engine) holdable(key record.Key, resumed bool) error {
+	t, err := e.target("hold", key)
+	if resumed {
+		return nil // its calls will say so, again and again
+	}
+	if err != nil {
+		return err
+	}
+	if reason := t.suspended(); reason != record.ReasonNone {
+		return fail("hold", key, fmt.Errorf("%w: it is suspended (%s)", ErrSuspended, reason), "resume the sink")
+	}
+	if why := t.fitting().rules.Manifest.NotReady; why != "" {
+		return fail("hold", key, fmt.Errorf("%w: it is not ready: %s", ErrSuspended, why), "")
+	}
+	return nil
+}
+
+// take puts h into force, and returns the deliveries that are still under way.
+func (e *Engine) take(h *Hold) (flights []*flight, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range h.Keys {
+		if other := e.holds.byKey[key]; other != nil {
+			return nil, fail("hold", key, fmt.Errorf("%w %q", ErrHeld, other.Holder), "try again when that one has ended")
+		}
+	}
+	for _, key := range h.Keys {
+		e.holds.byKey[key] = h
+		if entry, ok := e.sched.Lookup(key); ok && !entry.Removed {
+			entry.At = time.Time{}
+			e.sched.Set(key, entry.Plan)
+		}
+		if f := e.flights.of(key); f != nil {
+			flights = append(flights, f)
+		}
+	}
+	e.holds.n.Store(int64(len(e.holds.byKey)))
+	return flights, nil
+}
+
+// idle says why a resource can't be taken: something is owed to its target.
+func idle(rec *outbox.Record) error {
+	if !rec.Desired.Exists() {
+		return nil
+	}
+	st := reconcile.Effective(rec.Desired.Generation, rec.Status)
+	switch st.Phase {
+	case record.AckedPhase, record.Drifted:
+		return nil
+	}
+	return fmt.Errorf("%w: it is %s", ErrBusy, st.Phase)
+}
+
+// LetGo ends the hold on keys: what waits for them is delivered, and their targets
+// are looked at.
+func (e *Engine) LetGo(keys []record.Key) {
+	now := time.Now()
+	e.mu.Lock()
+	for _, key := range keys {
+		delete(e.holds.byKey, key)
+		if entry, ok := e.sched.Lookup(key); ok && !entry.Removed {
+			entry.At = now
+			e.sched.Set(key, entry.Plan)
+		}
+	}
+	e.holds.n.Store(int64(len(e.holds.byKey)))
+	e.mu.Unlock()
+	e.wakeDispatcher()
+}
+
+// held returns what keeps deliveries off key, or nil.
+func (e *Engine) held(key record.Key) *Hold {
+	if e.holds.n.Load() == 0 {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holds.byKey[key]
+}
+
+// refused says why a Put or Delete of key is not taken now.
+func (e *Engine) refused(op string, key record.Key) error {
+	if h := e.held(key); h != nil && h.RefusePuts {
+		return fail(op, key, fmt.Errorf("%w %q", ErrHeld, h.Holder), "try again when it has ended")
+	}
+	return nil
+}
+
+// Ability returns what a configured sink can do and how long one call of it may take.
+func (e *Engine) Ability(name string) (m sink.Manifest, timeout time.Duration, ok bool) {
+	t := e.targets[name]
+	if t == nil {
+		return sink.Manifest{}, 0, false
+	}
+	return t.fitting().rules.Manifest, t.opts.Timeout, true
+}
+
+// Call makes one call about key to its sink, within the sink's limits. what names
+// it in metrics.
+func (e *Engine) Call(key record.Key, what string, do func(context.Context, sink.Sink) sink.Result) sink.Result {
+	t := e.targets[key.Sink]
+	if t == nil {
+		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf("no sink %q is configured", key.Sink)}
+	}
+	defer t.enter(e.calls)()
+	e.mu.Lock()
+	f := t.fitting()
+	f.deliveries++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		f.leave()
+		e.mu.Unlock()
+	}()
+	if why := f.rules.Manifest.NotReady; why != "" {
+		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: why}
+	}
+	ctx, cancel := e.bounded(t, f)
+	defer cancel()
+	began := time.Now()
+	res := checked(guarded(func() sink.Result { return do(ctx, f.sink) }))
+	now := time.Now()
+	t.note(res, now)
+	e.obs.CallDone(key, what, res.Status, now.Sub(began))
+	return res
+}
+
+// Adoption is what a saga leaves of one resource.
+type Adoption struct {
+	Key record.Key
+	// Generation is the one that Hold returned: where it is another now, somebody
+	// wants something else since, and that stands.
+	Generation uint64
+	Payload    []byte
+	Forget     bool // the resource is not kept, or was deleted
+	Owner      string
+}
+
+// Adopt makes the outcome of a saga what is desired: from the release on they are
+// ordinary resources. It returns when that is durable, and may be repeated.
+func (e *Engine) Adopt(ctx context.Context, outcomes []Adoption) error {
+	now := time.Now()
+	tickets := make([]outbox.Ticket, len(outcomes))
+	for i, o := range outcomes {
+		tickets[i] = e.store.Update(o.Key, func(cur outbox.Record) (outbox.Change, error) {
+			if cur.Desired.Generation != o.Generation {
+				return outbox.Change{}, nil
+			}
+			return e.adopted(o, cur, now)
+		})
+	}
+	for i, t := range tickets {
+		if err := t.Wait(ctx); err != nil {
+			return fail("adopt", outcomes[i].Key, err, hintFor(err))
+		}
+	}
+	return nil
+}
+
+func (e *Engine) adopted(o Adoption, cur outbox.Record, now time.Time) (outbox.Change, error) {
+	facts := reconcile.Facts{Now: now}
+	if o.Forget {
+		if !cur.Desired.Exists() {
+			return outbox.Change{}, nil
+		}
+		change, _, err := reconcile.AcceptDelete(e.rulesOf(o.Key), cur, reconcile.DeleteRequest{Deletion: record.Retain}, facts)
+		return change, err
+	}
+	req := reconcile.PutRequest{Desired: record.Desired{Payload: o.Payload, Hash: record.HashOf(o.Payload), Owner: o.Owner}}
+	change, _, err := reconcile.AcceptPut(e.rulesOf(o.Key), cur, req, facts)
+	return change, err
+}
+
+// journalSink is no sink's name, as no name has capitals: its records are the
+// journal of sagas, and no resources.
+const journalSink = "SAGA"
+
+// Journal keeps the records of sagas in the engine's store, by the saga's id.
+type Journal struct{ store outbox.Store }
+
+// Journal returns the one of this engine's store.
+func (e *Engine) Journal() Journal { return Journal{e.store} }
+
+// Epoch returns the id of the store's life.
+func (j Journal) Epoch() string { return j.store.Info().Epoch }
+
+// Update is that of outbox.Store.
+func (j Journal) Update(id string, decide outbox.Decide) outbox.Ticket {
+	return j.store.Update(record.Key{Sink: journalSink, Name: id}, decide)
+}
+
+// Get is that of outbox.Store.
+func (j Journal) Get(id string) (outbox.Record, error) {
+	return j.store.Get(record.Key{Sink: journalSink, Name: id})
+}
+
+// Heads calls fn with every record's head, by id, from the one after the id after.
+func (j Journal) Heads(ctx context.Context, after string, fn func(outbox.Head) bool) error {
+	span := outbox.Span{Sink: journalSink}
+	if after != "" {
+		span.After = &record.Key{Sink: journalSink, Name: after}
+	}
+	return j.store.Heads(ctx, span, fn)
+}
