@@ -69,16 +69,17 @@ func encode(dst []byte, fill func(*easyproto.MessageMarshaler)) []byte {
 	return dst
 }
 
-// AppendWrite appends a WriteRelationshipsRequest.
+// AppendWrite appends a WriteRelationshipsRequest. Updates are encoded one by one: a
+// marshaler keeps room for all that it ever had at once, a megabyte for a full batch.
 func AppendWrite(dst []byte, updates []Update, preconditions []Precondition) []byte {
-	return encode(dst, func(mm *easyproto.MessageMarshaler) {
-		for i := range updates {
+	for i := range updates {
+		dst = encode(dst, func(mm *easyproto.MessageMarshaler) {
 			u := mm.AppendMessage(1)
 			u.AppendInt32(1, int32(updates[i].Op))
 			updates[i].Row.marshal(u.AppendMessage(2), updates[i].Op != Delete)
-		}
-		marshalPreconditions(mm, 2, preconditions)
-	})
+		})
+	}
+	return encode(dst, func(mm *easyproto.MessageMarshaler) { marshalPreconditions(mm, 2, preconditions) })
 }
 
 // AppendRead appends a ReadRelationshipsRequest that sees every write which was
