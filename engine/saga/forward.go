@@ -144,8 +144,10 @@ func landed(r sink.Result, verb Verb, marks bool) sink.Tri {
 	return o.MatchDesired
 }
 
-// String says what an effect is, for logs.
-func (e Effect) String() string {
-	names := [...]string{Look: "look", Write: "write", Ask: "ask", Restore: "restore", Adopt: "adopt", Unlock: "unlock", Wait: "wait", End: "end", Halt: "halt"}
-	return fmt.Sprintf("%s of step %d", names[e.Kind], e.Step+1)
+// String names a kind, for logs and metrics.
+func (k Kind) String() string {
+	return [...]string{Look: "look", Write: "write", Ask: "ask", Restore: "restore", Adopt: "adopt", Unlock: "unlock", Wait: "wait", End: "end", Halt: "halt"}[k]
 }
+
+// String says what an effect is, for logs.
+func (e Effect) String() string { return fmt.Sprintf("%s %d", e.Kind, e.Step+1) }
