@@ -91,6 +91,9 @@ func weigh(reqs []*sink.Request) int64 {
 		for i := range r.Attempted {
 			n += int64(len(r.Attempted[i].Payload))
 		}
+		if r.Run != nil && r.Run.Before != nil {
+			n += int64(len(r.Run.Before.Content))
+		}
 	}
 	return n
 }

@@ -263,20 +263,29 @@ func TestABlockingGuestScalesOverInstances(t *testing.T) {
 
 func TestAdmissionIsBoundedByBytesAndCalls(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
-	for name, limits := range map[string]wasmhost.Limits{
-		"bytes": {InFlightBytes: 5 << 19}, // two of 1 MiB, not three
-		"calls": {MaxCalls: 2},
+	small := wasmhost.Limits{InFlightBytes: 5 << 19} // two of 1 MiB, not three
+	image := func(key string) *sink.Request {
+		r := request(key, "")
+		r.Run = &sink.Run{Before: &sink.Image{Content: []byte(big)}}
+		return r
+	}
+	payload := func(key string) *sink.Request { return request(key, big) }
+	for name, c := range map[string]struct {
+		limits  wasmhost.Limits
+		request func(key string) *sink.Request
+	}{
+		"bytes of payloads": {small, payload}, "bytes of images": {small, image}, "calls": {wasmhost.Limits{MaxCalls: 2}, payload},
 	} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
-			s := openASM(t, parking(), wasmhost.SinkConfig{Limits: limits,
+			s := openASM(t, parking(), wasmhost.SinkConfig{Limits: c.limits,
 				Upstreams: upstreams(func(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {
 					<-release
 					return &upstream.Response{Status: 200}, nil
 				})})
 			var results []func() sink.Result
 			for i := range 10 {
-				results = append(results, s.Start(t.Context(), abi.OpApply, request(fmt.Sprint(i), big)))
+				results = append(results, s.Start(t.Context(), abi.OpApply, c.request(fmt.Sprint(i))))
 			}
 			if st := s.Stats(); st.InFlight != 2 || st.Waiting != 8 {
 				t.Errorf("%+v", st)

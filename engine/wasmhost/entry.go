@@ -310,10 +310,25 @@ func decodeAnswer(c *call, b []byte) (a answer, err error) {
 			tidy(&rs[i])
 		}
 	default:
-		a.result, err = abi.DecodeResult(b)
+		if a.result, err = abi.DecodeResult(b); err == nil {
+			err = checkImage(c, a.result.Observation)
+		}
 	}
 	tidy(&a.result.Result)
 	return a, err
+}
+
+// checkImage bounds content that the engine keeps as an image, to give it back
+// with every later call of that step.
+func checkImage(c *call, o *sink.Observation) error {
+	if o == nil || len(o.Content) <= sink.MaxImage || len(c.reqs) != 1 {
+		return nil
+	}
+	if run := c.reqs[0].Run; run == nil || run.Before != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the content of its observation has %d bytes, more than the %d of an object that a saga can bring back",
+		abi.ErrMalformed, len(o.Content), sink.MaxImage)
 }
 
 // Bounds on what people read.

@@ -243,6 +243,30 @@ func checkManifest(m *abi.Manifest) error {
 	case m.BatchMax > 1 && !m.Has(abi.OpApplyBatch):
 		return fmt.Errorf("its manifest has batch_max %d but does not list the op apply_batch", m.BatchMax)
 	}
+	return checkSagas(m)
+}
+
+// checkSagas refuses claims to take part in sagas that can't be kept: a saga that
+// relies on them would find out in the middle.
+func checkSagas(m *abi.Manifest) error {
+	switch {
+	case m.Lock && !m.Mark:
+		return errors.New("its manifest claims lock but not mark: whose a lock is is told by the run's mark")
+	case m.Lock && !m.Has(abi.OpUnlock):
+		return errors.New("its manifest claims lock but does not list the op unlock, which gives locks up")
+	case m.Mark && !m.Has(abi.OpObserve):
+		return errors.New("its manifest claims mark but does not list the op observe, which tells whose mark an object bears")
+	case len(m.Undoable) > 0 && !m.Has(abi.OpRestore):
+		return errors.New("its manifest has undoable operations but does not list the op restore, which undoes them")
+	}
+	for _, op := range m.Undoable {
+		switch {
+		case op != abi.OpApply && op != abi.OpDelete:
+			return fmt.Errorf("its manifest has the op %s among the undoable ones, which can be apply and delete alone", op)
+		case !m.Has(op):
+			return fmt.Errorf("its manifest says that %s is undoable but does not list that op", op)
+		}
+	}
 	return nil
 }
 

@@ -42,7 +42,8 @@ type SinkConfig struct {
 }
 
 // Sink is a configured plugin. It is a sink.Batcher; ApplyBatch works where
-// Manifest().BatchMax is above 1.
+// Manifest().BatchMax is above 1. It is a sink.Participant too; what of that works
+// the manifest says.
 type Sink struct {
 	host      *Host
 	plugin    *Plugin
@@ -83,7 +84,10 @@ type Sink struct {
 	blocking  bool // the plugin uses io_call: one call per instance
 }
 
-var _ sink.Batcher = (*Sink)(nil)
+var (
+	_ sink.Batcher     = (*Sink)(nil)
+	_ sink.Participant = (*Sink)(nil)
+)
 
 // Open configures the plugin for one sink.
 //
@@ -211,6 +215,16 @@ func (s *Sink) Apply(ctx context.Context, r *sink.Request) sink.Result {
 // Delete implements sink.Sink.
 func (s *Sink) Delete(ctx context.Context, r *sink.Request) sink.Result {
 	return s.one(ctx, abi.OpDelete, r)
+}
+
+// Restore implements sink.Participant.
+func (s *Sink) Restore(ctx context.Context, r *sink.Request) sink.Result {
+	return s.one(ctx, abi.OpRestore, r)
+}
+
+// Unlock implements sink.Participant.
+func (s *Sink) Unlock(ctx context.Context, r *sink.Request) sink.Result {
+	return s.one(ctx, abi.OpUnlock, r)
 }
 
 // ApplyBatch implements sink.Batcher. Where the batch got no answer, or its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pawlsync/pawl/engine/sink"
@@ -19,6 +20,9 @@ func (p *Plugin) sinkManifest(m *abi.Manifest, target string) sink.Manifest {
 		ApplyConfirms: m.ApplyConfirms, ApplyIdempotent: m.ApplyIdempotent,
 		ReportsUID: m.ReportsUID, AsFoundComparable: m.AsFoundComparable,
 		BatchMax: m.BatchMax,
+		Marks:    m.Mark, Locks: m.Lock,
+		RestoresApply:  slices.Contains(m.Undoable, abi.OpApply),
+		RestoresDelete: slices.Contains(m.Undoable, abi.OpDelete),
 	}
 	if m.Overlap == abi.OverlapKeyPrefix {
 		out.Overlap = func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
@@ -42,6 +46,8 @@ func (p *Plugin) Unready(why error) sink.Sink {
 // unready answers calls that an engine does not make.
 type unready struct{ manifest sink.Manifest }
 
+var _ sink.Participant = unready{}
+
 func (u unready) Manifest() sink.Manifest { return u.manifest }
 
 func (u unready) answer() sink.Result {
@@ -51,4 +57,6 @@ func (u unready) answer() sink.Result {
 func (u unready) Observe(context.Context, *sink.Request) sink.Result { return u.answer() }
 func (u unready) Apply(context.Context, *sink.Request) sink.Result   { return u.answer() }
 func (u unready) Delete(context.Context, *sink.Request) sink.Result  { return u.answer() }
+func (u unready) Restore(context.Context, *sink.Request) sink.Result { return u.answer() }
+func (u unready) Unlock(context.Context, *sink.Request) sink.Result  { return u.answer() }
 func (u unready) Close(context.Context) error                        { return nil }

@@ -102,9 +102,15 @@ typedef enum pawl_mode {
 #define PAWL_OP_APPLY (1u << 4)
 #define PAWL_OP_DELETE (1u << 5)
 #define PAWL_OP_APPLY_BATCH (1u << 6)
+#define PAWL_OP_UNLOCK (1u << 8)
+#define PAWL_OP_RESTORE (1u << 9)
 
 /* PAWL_MAX_ADAPTER_STATE bounds pawl_observation.adapter_state, in bytes. */
 #define PAWL_MAX_ADAPTER_STATE 65536
+
+/* PAWL_MAX_IMAGE bounds pawl_observation.content, in bytes, where the call is a
+ * saga's and bears no image yet. */
+#define PAWL_MAX_IMAGE 1048576
 
 /* pawl_acked is what the target last confirmed of a resource. */
 typedef struct pawl_acked {
@@ -126,6 +132,32 @@ typedef struct pawl_attempt {
     bool has_payload;
 } pawl_attempt;
 
+/* pawl_image is an object as it was before a saga's step wrote it: what observe
+ * reported then. */
+typedef struct pawl_image {
+    bool exists;
+    pawl_str cid; /* what a write is conditional on */
+    pawl_str uid;
+    pawl_str content; /* in the adapter's own terms, at most PAWL_MAX_IMAGE bytes */
+} pawl_image;
+
+/* pawl_saga_run is what a call that belongs to a saga knows of it. id and step
+ * are the mark: write them into the target together with the object, in one
+ * request. */
+typedef struct pawl_saga_run {
+    pawl_str id;   /* of this run, 32 hexadecimal digits: no other run, of whatever store, has the same */
+    uint32_t step; /* its place in the saga, from 0 */
+    /* locks are what the run holds, or is to take with this very write, of an
+     * adapter whose manifest says lock: hexadecimal digits, sorted. A write that
+     * finds one taken by another run changes nothing and is PAWL_CONFLICT. */
+    const pawl_str *locks;
+    size_t lock_count;
+    bool held; /* the run holds locks already; the write goes through only if it still does */
+    /* before is the object as it was before the step: apply and remove are
+     * conditional on it, and restore brings it back. NULL: observe is to report it. */
+    const pawl_image *before;
+} pawl_saga_run;
+
 /* pawl_request is one call about one resource. */
 typedef struct pawl_request {
     pawl_str sink;
@@ -142,6 +174,7 @@ typedef struct pawl_request {
     bool force;          /* the operator asked to take over conflicting fields */
     uint32_t timeout_ms; /* what was left of the call's deadline when it started */
     pawl_str uid;        /* of remove: this very object only, else PAWL_CONFLICT; empty: no precondition */
+    const pawl_saga_run *saga; /* NULL: the call belongs to no saga */
 } pawl_request;
 
 /* pawl_observation is what a call saw of the target's object. */
@@ -155,7 +188,7 @@ typedef struct pawl_observation {
     pawl_tri match_attempted; /* equal to one of the attempts */
     const pawl_str *differing; /* paths that differ from desired; never values */
     size_t differing_count;
-    pawl_str content; /* where has_content: for diffs */
+    pawl_str content; /* where has_content: for diffs; of a saga's call without saga->before, that image's content */
     bool has_content;
     int64_t at_unix_ms; /* when the target changed it; 0: unknown */
     const pawl_pair *meta; /* in any order; names must differ */
@@ -164,7 +197,7 @@ typedef struct pawl_observation {
     pawl_str uid;
     pawl_str object;        /* identity of the object: two resources with the same one contend */
     pawl_str adapter_state; /* given back in pawl_acked; at most PAWL_MAX_ADAPTER_STATE bytes */
-    pawl_tri ours;          /* bears our mark */
+    pawl_tri ours;          /* bears our mark; of a saga's call, that of this run and step */
 } pawl_observation;
 
 /* pawl_manifest says what a plugin can do. Flags are promises. */
@@ -179,6 +212,9 @@ typedef struct pawl_manifest {
     bool finds_by_key;          /* never creates a second object; the host refuses plugins that do */
     bool reports_uid;           /* observations carry the object's uid */
     bool as_found_comparable;   /* as_found of an object equal to a payload is that payload's content hash in hex */
+    uint32_t undoable;          /* PAWL_OP_APPLY, PAWL_OP_DELETE: which of them restore undoes, in a saga */
+    bool lock;                  /* takes a saga's locks with its write; needs mark, and unlock */
+    bool mark;                  /* marks what a saga writes, and observe tells by ours whether that landed */
     uint32_t batch_max;         /* requests of one apply_batch; 0 or 1: none */
     const char *overlap;        /* which keys must not share a batch: NULL (all may) or "key-prefix" */
     const char *const *upstream_kinds; /* ends with NULL */
@@ -229,6 +265,15 @@ typedef struct pawl_adapter {
     /* apply_batch writes one result per request to items, in order. A result
      * other than OK speaks for the whole batch, and items are not looked at. */
     pawl_result (*apply_batch)(pawl_call *call, const pawl_request *rs, size_t count, pawl_result *items);
+    /* restore makes the object what r->saga->before says, if what the step wrote
+     * still stands: r->payload, empty for a deletion. OK: it is as before, also
+     * where it was already. PAWL_CONFLICT: somebody changed it since, and it was
+     * left as it is. Where nothing was there before, only an object that bears the
+     * mark is removed, by its identity. Neither saga nor before is NULL. */
+    pawl_result (*restore)(pawl_call *call, const pawl_request *r);
+    /* unlock gives up whatever r->saga->id holds at the target, locks and marks,
+     * and leaves objects as they are. OK: there is none of it. saga is not NULL. */
+    pawl_result (*unlock)(pawl_call *call, const pawl_request *r);
 } pawl_adapter;
 
 /* pawl_plugin is the author's. */

@@ -36,8 +36,8 @@ pawl_result pawltest_configure(const char *config);
 pawl_call *pawltest_begin(void);
 void pawltest_end(pawl_call *call);
 
-/* pawltest_run runs PAWL_OP_OBSERVE, _APPLY or _DELETE and returns what the
- * host would be told. */
+/* pawltest_run runs PAWL_OP_OBSERVE, _APPLY, _DELETE, _RESTORE or _UNLOCK and
+ * returns what the host would be told. */
 pawl_result pawltest_run(pawl_call *call, uint32_t op, const pawl_request *r);
 
 /* pawltest_serve is a call as the host makes it: op is the ABI's number, input

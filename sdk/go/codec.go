@@ -93,10 +93,56 @@ func decodeRequest(d *decoder, r *Request) {
 			r.TimeoutMillis = uint32(d.uint())
 		case 15:
 			r.UID = d.string()
+		case 16:
+			sub := d.message()
+			r.Saga = decodeSaga(&sub)
+			d.done(&sub)
 		default:
 			d.skip()
 		}
 	}
+}
+
+func decodeSaga(d *decoder) *SagaRun {
+	s := new(SagaRun)
+	for f, ok := d.next(); ok; f, ok = d.next() {
+		switch f {
+		case 1:
+			s.ID = d.string()
+		case 2:
+			s.Step = uint32(d.uint())
+		case 3:
+			s.Locks = append(s.Locks, d.string())
+		case 4:
+			s.Held = d.bool()
+		case 5:
+			sub := d.message()
+			s.Before = decodeImage(&sub)
+			d.done(&sub)
+		default:
+			d.skip()
+		}
+	}
+	return s
+}
+
+func decodeImage(d *decoder) *Image {
+	i := new(Image)
+	for f, ok := d.next(); ok; f, ok = d.next() {
+		switch f {
+		case 1:
+			i.Exists = d.bool()
+		case 2:
+			i.CID = d.string()
+		case 3:
+			i.UID = d.string()
+		case 4:
+			i.Content = d.bytes()
+		default:
+			d.skip()
+		}
+	}
+	return i
 }
 
 func decodeAcked(d *decoder) *Acked {
@@ -295,12 +341,7 @@ func appendMeta(b []byte, meta map[string]string) []byte {
 func appendManifest(b []byte, m *Manifest) []byte {
 	b = appendString(b, 1, m.Name)
 	b = appendString(b, 2, m.Version)
-	if len(m.Ops) > 0 { // repeated enums are packed
-		b = appendHead(b, 3, len(m.Ops))
-		for _, op := range m.Ops {
-			b = append(b, byte(op))
-		}
-	}
+	b = appendOps(b, 3, m.Ops)
 	b = appendString(b, 4, m.ConfigSchema)
 	b = appendString(b, 5, m.PayloadSchema)
 	b = appendBool(b, 6, m.ApplyConfirms)
@@ -308,10 +349,25 @@ func appendManifest(b []byte, m *Manifest) []byte {
 	b = appendBool(b, 8, m.FindsByKey)
 	b = appendBool(b, 9, m.ReportsUID)
 	b = appendBool(b, 10, m.AsFoundComparable)
+	b = appendOps(b, 11, m.Undoable)
+	b = appendBool(b, 12, m.Lock)
+	b = appendBool(b, 13, m.Mark)
 	b = appendUint(b, 15, uint64(m.BatchMax))
 	b = appendString(b, 16, m.Overlap)
 	for _, k := range m.UpstreamKinds {
 		b = appendEntry(b, 17, k)
+	}
+	return b
+}
+
+// appendOps writes a repeated enum packed.
+func appendOps(b []byte, field uint32, ops []Op) []byte {
+	if len(ops) == 0 {
+		return b
+	}
+	b = appendHead(b, field, len(ops))
+	for _, op := range ops {
+		b = append(b, byte(op))
 	}
 	return b
 }

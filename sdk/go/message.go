@@ -13,6 +13,8 @@ const (
 	OpApply      Op = 4
 	OpDelete     Op = 5
 	OpApplyBatch Op = 6
+	OpUnlock     Op = 8
+	OpRestore    Op = 9
 )
 
 // Tri is an answer that may be unknown.
@@ -74,7 +76,36 @@ type Request struct {
 	// UID, of Delete: delete the object of this uid only, else answer Conflict.
 	// It may be another one than Acked.UID. Empty: no precondition.
 	UID string
+	// Saga is what the call knows of the saga that it belongs to. Nil: none.
+	Saga *SagaRun
 }
+
+// SagaRun is what a call that belongs to a saga knows of it. ID and Step are the
+// mark: write them into the target together with the object, in one request.
+type SagaRun struct {
+	ID   string // of this run, 32 hexadecimal digits: no other run, of whatever store, has the same
+	Step uint32 // its place in the saga, from 0
+	// Locks are what the run holds, or is to take with this very write, of an
+	// adapter whose Manifest says Lock: hexadecimal digits, sorted. A write that finds
+	// one taken by another run changes nothing and is a Conflict.
+	Locks []string
+	// Held: the run holds Locks already. The write goes through only if it still does.
+	Held bool
+	// Before is the object as it was before the step: Apply and Delete are conditional
+	// on it, and Restore brings it back. Nil: Observe is to report it.
+	Before *Image
+}
+
+// Image is an object as it was before a saga's step wrote it: what Observe reported then.
+type Image struct {
+	Exists  bool
+	CID     string // Observation.CID: what a write is conditional on
+	UID     string // Observation.UID
+	Content []byte // Observation.Content, in the adapter's own terms; at most MaxImageBytes
+}
+
+// MaxImageBytes bounds Observation.Content where the call is a saga's and bears no image yet.
+const MaxImageBytes = 1 << 20
 
 // Acked is what the target last confirmed of a resource.
 type Acked struct {
@@ -106,14 +137,14 @@ type Observation struct {
 	MatchAcked     Tri      // equal to what was last acked
 	MatchAttempted Tri      // equal to one of Request.Attempted
 	Differing      []string // paths that differ from desired; never values
-	Content        []byte   // for diffs; nil: not reported
+	Content        []byte   // for diffs; of a saga's call without SagaRun.Before, the content of that Image; nil: not reported
 	At             time.Time
 	Meta           map[string]string
 	Cursor         string
 	UID            string
 	Object         string // identity of the object: two resources with the same one contend
 	AdapterState   []byte // kept with the ack and given back in Request.Acked; at most MaxAdapterStateBytes
-	Ours           Tri    // bears our mark
+	Ours           Tri    // bears our mark; of a saga's call, that of this run and step
 }
 
 // isZero reports whether nothing was observed.
@@ -129,7 +160,8 @@ type Manifest struct {
 	Name    string
 	Version string
 	// Ops that the adapter implements.
-	// Defaults to observe, apply and delete, and apply_batch where the adapter is an ApplyBatcher and BatchMax is above 1.
+	// Defaults to observe, apply and delete; apply_batch where the adapter is an ApplyBatcher and BatchMax is above 1;
+	// unlock where it is an Unlocker, and restore where it is a Restorer.
 	Ops               []Op
 	ConfigSchema      string // JSON Schema of the sink's config
 	PayloadSchema     string // JSON Schema of payloads; "": opaque bytes
@@ -138,6 +170,9 @@ type Manifest struct {
 	FindsByKey        bool   // finds its object by key and never creates a second one; the host refuses plugins that don't
 	ReportsUID        bool   // observations carry the object's uid
 	AsFoundComparable bool   // AsFound of an object equal to a payload is that payload's content hash in lower-case hex
+	Undoable          []Op   // which of OpApply and OpDelete Restore undoes; needs a Restorer
+	Lock              bool   // takes a saga's locks with its write; needs Mark and an Unlocker
+	Mark              bool   // marks what a saga writes, and Observe tells by Ours whether that landed
 	BatchMax          uint32 // requests of one ApplyBatch; 0 or 1: none
 	Overlap           string // which keys must not share a batch: "" (all may) or "key-prefix"
 	UpstreamKinds     []string

@@ -76,6 +76,24 @@ type ApplyBatcher interface {
 	ApplyBatch(ctx context.Context, rs []*Request) ([]BatchItem, error)
 }
 
+// Restorer is an Adapter that undoes what a saga's step did. Which of Apply and
+// Delete it undoes stands in Manifest.Undoable.
+type Restorer interface {
+	// Restore makes the object what r.Saga.Before says, if what the step wrote still
+	// stands: r.Payload, empty for a deletion. Nil: it is as before, also where it was
+	// already. Conflict: somebody changed it since, and it was left as it is. Where
+	// nothing was there before, only an object that bears the mark is removed, by its
+	// identity. The Observation says what is known of the object now; it may be empty.
+	Restore(ctx context.Context, r *Request) (Observation, error)
+}
+
+// Unlocker is an Adapter that takes a saga's locks, see Manifest.Lock.
+type Unlocker interface {
+	// Unlock gives up whatever r.Saga.ID holds at the target, locks and marks, and
+	// leaves objects as they are. Nil: there is none of it.
+	Unlock(ctx context.Context, r *Request) error
+}
+
 // Unimplemented answers every method of Adapter with StatusRejected. Embed it,
 // and leave what the target can't do out of Manifest.Ops.
 type Unimplemented struct{}

@@ -24,6 +24,12 @@ func defaultOps(m Manifest, a Adapter) []Op {
 	if _, ok := a.(ApplyBatcher); ok && m.BatchMax > 1 {
 		ops = append(ops, OpApplyBatch)
 	}
+	if _, ok := a.(Unlocker); ok {
+		ops = append(ops, OpUnlock)
+	}
+	if _, ok := a.(Restorer); ok {
+		ops = append(ops, OpRestore)
+	}
 	return ops
 }
 
@@ -79,7 +85,7 @@ func (p *plugin) serve(ctx context.Context, op Op, input []byte, r *Request, a *
 		a.err = malformed(d.err)
 		return
 	}
-	a.finish(op, p.call(ctx, op, r, &a.observation))
+	a.finish(op, r, p.call(ctx, op, r, &a.observation))
 }
 
 func (p *plugin) call(ctx context.Context, op Op, r *Request, o *Observation) (err error) {
@@ -91,19 +97,44 @@ func (p *plugin) call(ctx context.Context, op Op, r *Request, o *Observation) (e
 	case OpDelete:
 		err = p.adapter.Delete(ctx, r)
 	default:
-		err = Rejected("the plugin does not know operation " + strconv.Itoa(int(op)))
+		err = p.callOfSaga(ctx, op, r, o)
+	}
+	return err
+}
+
+//go:noinline
+func (p *plugin) callOfSaga(ctx context.Context, op Op, r *Request, o *Observation) (err error) {
+	restorer, restores := p.adapter.(Restorer)
+	unlocker, unlocks := p.adapter.(Unlocker)
+	switch {
+	case op != OpRestore && op != OpUnlock:
+		return Rejected("the plugin does not know operation " + strconv.Itoa(int(op)))
+	case r.Saga == nil:
+		return Rejected("the host's request names no saga, which this operation needs")
+	case op == OpRestore && r.Saga.Before == nil:
+		return Rejected("the host's request says nothing of the object before the saga, which restore needs")
+	case op == OpRestore && restores:
+		*o, err = restorer.Restore(ctx, r)
+	case op == OpUnlock && unlocks:
+		err = unlocker.Unlock(ctx, r)
+	default:
+		return Rejected("the plugin does not implement operation " + strconv.Itoa(int(op)))
 	}
 	return err
 }
 
 // finish turns what an adapter returned into an answer, after the rules that
 // the package comment gives. The observation is in place.
-func (a *answer) finish(op Op, err error) {
+func (a *answer) finish(op Op, r *Request, err error) {
 	switch o := &a.observation; {
 	case len(o.AdapterState) > MaxAdapterStateBytes:
 		a.err = &Error{Status: StatusRejected, Message: "the adapter returned " +
 			strconv.Itoa(len(o.AdapterState)) + " bytes of state, more than the " +
 			strconv.Itoa(MaxAdapterStateBytes) + " allowed"}
+		*o = Observation{}
+	case len(o.Content) > MaxImageBytes && r.Saga != nil && r.Saga.Before == nil:
+		a.err = &Error{Status: StatusRejected, Message: "the object has " + strconv.Itoa(len(o.Content)) +
+			" bytes, more than the " + strconv.Itoa(MaxImageBytes) + " that a saga keeps to bring it back"}
 		*o = Observation{}
 	case err != nil:
 		a.err = AsError(err)
@@ -175,7 +206,7 @@ func (p *plugin) applyBatch(ctx context.Context, input []byte, a *answer) {
 	a.items = make([]answer, len(items))
 	for i := range items {
 		a.items[i].observation = items[i].Observation
-		a.items[i].finish(OpApply, items[i].Err)
+		a.items[i].finish(OpApply, rs[i], items[i].Err)
 	}
 }
 

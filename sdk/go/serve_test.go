@@ -90,9 +90,32 @@ func (full) ApplyBatch(_ context.Context, rs []*Request) ([]BatchItem, error) {
 	return out, nil
 }
 
-func served(op Op, input []byte) []byte {
+// takesPart is full, in sagas too.
+type takesPart struct{ full }
+
+func (takesPart) Observe(_ context.Context, r *Request) (Observation, error) {
+	return Observation{Exists: true, Content: r.Payload}, nil
+}
+
+func (takesPart) Restore(_ context.Context, r *Request) (Observation, error) {
+	if r.Key == "changed" {
+		return Observation{Exists: true}, Conflict("somebody else")
+	}
+	return Observation{Exists: r.Saga.Before.Exists, Ref: r.Saga.ID, CID: r.Saga.Before.CID}, nil
+}
+
+func (takesPart) Unlock(_ context.Context, r *Request) error {
+	if r.Saga.Locks[0] != "0a" {
+		return Retry("another lock")
+	}
+	return nil
+}
+
+func served(op Op, input []byte) []byte { return servedBy(full{}, op, input) }
+
+func servedBy(ad Adapter, op Op, input []byte) []byte {
 	var a answer
-	newPlugin(Manifest{Name: "n", BatchMax: 10}, full{}).serve(context.Background(), op, input, new(Request), &a)
+	newPlugin(Manifest{Name: "n", BatchMax: 10}, ad).serve(context.Background(), op, input, new(Request), &a)
 	return a.append(nil)
 }
 
@@ -160,5 +183,48 @@ func TestTheTargetDefaultsToTheBaseURLs(t *testing.T) {
 	newPlugin(Manifest{}, Unimplemented{}).serve(context.Background(), OpConfigure, in, nil, &a)
 	if a.target != "http://a http://b" || a.err != nil {
 		t.Errorf("target %q, error %v", a.target, a.err)
+	}
+}
+
+func TestTheOperationsOfASagaAreAnswered(t *testing.T) {
+	field := func(field uint32, msg []byte) []byte { return append(appendHead(nil, field, len(msg)), msg...) }
+	run := appendEntry(appendString(nil, 1, "r"), 3, "0a")
+	of := func(key string, saga, payload []byte) []byte {
+		return slices.Concat(request(key), appendBytes(nil, 4, payload), field(16, saga))
+	}
+	nothing := slices.Concat(run, field(5, nil))
+	something := slices.Concat(run, field(5, appendString(appendUint(nil, 1, 1), 2, "c")))
+	large := make([]byte, MaxImageBytes+1)
+	result := func(o *Observation, status Status, message string) []byte {
+		return appendResult(nil, o, &Error{Status: status, Message: message}, "")
+	}
+	for _, c := range []struct {
+		name string
+		by   Adapter
+		op   Op
+		in   []byte
+		want []byte
+	}{
+		{"describe", takesPart{}, OpDescribe, nil, appendManifest(nil, &Manifest{Name: "n", BatchMax: 10,
+			Ops: []Op{OpObserve, OpApply, OpDelete, OpApplyBatch, OpUnlock, OpRestore}})},
+		{"restore", takesPart{}, OpRestore, of("k", something, nil), result(&Observation{Exists: true, Ref: "r", CID: "c"}, StatusOK, "")},
+		{"restore of what was not there", takesPart{}, OpRestore, of("k", nothing, nil), result(&Observation{Ref: "r"}, StatusOK, "")},
+		{"restore, changed", takesPart{}, OpRestore, of("changed", something, nil), result(&Observation{Exists: true}, StatusConflict, "somebody else")},
+		{"restore without a saga", takesPart{}, OpRestore, request("k"), result(nil, StatusRejected, "the host's request names no saga, which this operation needs")},
+		{"restore without an image", takesPart{}, OpRestore, of("k", run, nil), result(nil, StatusRejected, "the host's request says nothing of the object before the saga, which restore needs")},
+		{"restore, unimplemented", full{}, OpRestore, of("k", something, nil), result(nil, StatusRejected, "the plugin does not implement operation 9")},
+		{"unlock", takesPart{}, OpUnlock, of("k", run, nil), result(nil, StatusOK, "")},
+		{"unlock, not now", takesPart{}, OpUnlock, of("k", appendEntry(nil, 3, "0b"), nil), result(nil, StatusRetry, "another lock")},
+		{"unlock without a saga", takesPart{}, OpUnlock, request("k"), result(nil, StatusRejected, "the host's request names no saga, which this operation needs")},
+		{"unlock, unimplemented", full{}, OpUnlock, of("k", run, nil), result(nil, StatusRejected, "the plugin does not implement operation 8")},
+		{"an image that is too large", takesPart{}, OpObserve, of("k", run, large), result(nil, StatusRejected, "the object has 1048577 bytes, more than the 1048576 that a saga keeps to bring it back")},
+		{"a large object where the image is known", takesPart{}, OpObserve, of("k", nothing, large), result(&Observation{Exists: true, Content: large}, StatusOK, "")},
+		{"a large object outside of sagas", takesPart{}, OpObserve, append(request("k"), appendBytes(nil, 4, large)...), result(&Observation{Exists: true, Content: large}, StatusOK, "")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := servedBy(c.by, c.op, c.in); !slices.Equal(got, c.want) {
+				t.Errorf("got\n%.200q, want\n%.200q", got, c.want)
+			}
+		})
 	}
 }

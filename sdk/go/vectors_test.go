@@ -151,7 +151,18 @@ func requestFields(r *Request) fields {
 	f.put("attempted", at)
 	f.put("conflict_policy", []string{"", "SOURCE_WINS", "TARGET_WINS", "REPORT_ONLY"}[r.ConflictPolicy])
 	f.put("mode", []string{"", "CREATE_ONLY"}[r.Mode])
+	if s := r.Saga; s != nil {
+		f["saga"] = sagaFields(s)
+	}
 	return f.put("force", r.Force).put("timeout_ms", r.TimeoutMillis).put("uid", r.UID)
+}
+
+func sagaFields(s *SagaRun) fields {
+	f := fields{}.put("id", s.ID).put("step", s.Step).put("locks", s.Locks).put("held", s.Held)
+	if i := s.Before; i != nil {
+		f["before"] = fields{}.put("exists", i.Exists).put("cid", i.CID).put("uid", i.UID).put("content", i.Content)
+	}
+	return f
 }
 
 func headerFields(hs []Header) (out []any) {
@@ -196,10 +207,8 @@ var encoders = map[string]func(fields) []byte{
 		m := &Manifest{Name: f.str("name"), Version: f.str("version"), ConfigSchema: f.str("config_schema"), PayloadSchema: f.str("payload_schema"),
 			ApplyConfirms: f.is("apply_confirms"), ApplyIdempotent: f.is("apply_idempotent"), FindsByKey: f.is("finds_by_key"),
 			ReportsUID: f.is("reports_uid"), AsFoundComparable: f.is("as_found_comparable"),
-			BatchMax: uint32(f.num("batch_max")), Overlap: f.str("overlap")}
-		for _, op := range f.list("ops") {
-			m.Ops = append(m.Ops, map[any]Op{"OP_OBSERVE": OpObserve, "OP_APPLY": OpApply, "OP_DELETE": OpDelete}[op])
-		}
+			BatchMax: uint32(f.num("batch_max")), Overlap: f.str("overlap"),
+			Ops: opsOf(f.list("ops")), Undoable: opsOf(f.list("undoable")), Lock: f.is("lock"), Mark: f.is("mark")}
 		for _, k := range f.list("upstream_kinds") {
 			m.UpstreamKinds = append(m.UpstreamKinds, k.(string))
 		}
@@ -218,6 +227,14 @@ var encoders = map[string]func(fields) []byte{
 		return appendHTTPRequest(nil, r)
 	},
 	"Sleep": func(f fields) []byte { return appendSleep(nil, time.Duration(f.num("ms"))*time.Millisecond) },
+}
+
+func opsOf(names []any) (ops []Op) {
+	for _, name := range names {
+		ops = append(ops, map[any]Op{"OP_OBSERVE": OpObserve, "OP_APPLY": OpApply, "OP_DELETE": OpDelete,
+			"OP_UNLOCK": OpUnlock, "OP_RESTORE": OpRestore}[name])
+	}
+	return ops
 }
 
 func errorOf(f fields) *Error {

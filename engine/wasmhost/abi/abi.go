@@ -25,7 +25,7 @@ var ErrMalformed = errors.New("malformed message")
 // Op says what a call is about.
 type Op uint8
 
-// The ops. Poll, Unlock and Restore are reserved.
+// The ops. Poll is reserved.
 const (
 	OpDescribe   Op = 1
 	OpConfigure  Op = 2
@@ -80,9 +80,9 @@ type Manifest struct {
 	FindsByKey        bool
 	ReportsUID        bool
 	AsFoundComparable bool
-	Undoable          []Op
-	Lock              bool
-	Mark              bool
+	Undoable          []Op // which of apply and delete restore undoes
+	Lock              bool // takes a saga's locks with its write
+	Mark              bool // marks what a saga writes, and tells by Observation.Ours
 	Poll              bool
 	BatchMax          int    // items of one apply_batch; 0: no batches
 	Overlap           string // "" or OverlapKeyPrefix

@@ -44,9 +44,15 @@ func AppendRequest(b []byte, r *sink.Request, timeoutMS uint32) []byte {
 		b = appendBool(b, 3, a.Payload != nil)
 	}
 	b = appendUint(b, 9, conflictNumber(r.Conflict))
+	b = appendUint(b, 10, uint64(r.Mode))
 	b = appendBool(b, 11, r.Force)
 	b = appendUint(b, 12, uint64(timeoutMS))
-	return appendString(b, 15, r.UID)
+	b = appendString(b, 15, r.UID)
+	if run := r.Run; run != nil {
+		b = appendHead(b, 16, sizeRun(run))
+		b = appendRun(b, run)
+	}
+	return b
 }
 
 // AppendBatchRequest appends a BatchRequest with the items rs to b.
@@ -89,6 +95,38 @@ func sizeAcked(a *record.Acked) int {
 		sizeBytes(7, len(a.Adapter)) + sizeBytes(8, len(a.Payload)) + sizeBool(9, a.Payload != nil)
 }
 
+func appendRun(b []byte, r *sink.Run) []byte {
+	b = appendString(b, 1, r.ID)
+	b = appendUint(b, 2, uint64(r.Step))
+	for _, l := range r.Locks {
+		b = append(appendHead(b, 3, len(l)), l...)
+	}
+	b = appendBool(b, 4, r.Held)
+	if i := r.Before; i != nil {
+		b = appendHead(b, 5, sizeImage(i))
+		b = appendBool(b, 1, i.Exists)
+		b = appendString(b, 2, i.CID)
+		b = appendString(b, 3, i.UID)
+		b = appendBytes(b, 4, i.Content)
+	}
+	return b
+}
+
+func sizeRun(r *sink.Run) int {
+	n := sizeBytes(1, len(r.ID)) + sizeUint(2, uint64(r.Step)) + sizeBool(4, r.Held)
+	for _, l := range r.Locks {
+		n += sizeMessage(3, len(l))
+	}
+	if r.Before != nil {
+		n += sizeMessage(5, sizeImage(r.Before))
+	}
+	return n
+}
+
+func sizeImage(i *sink.Image) int {
+	return sizeBool(1, i.Exists) + sizeBytes(2, len(i.CID)) + sizeBytes(3, len(i.UID)) + sizeBytes(4, len(i.Content))
+}
+
 func sizeAttempt(a *record.Attempt) int {
 	return sizeHash(1, &a.Hash) + sizeBytes(2, len(a.Payload)) + sizeBool(3, a.Payload != nil)
 }
@@ -102,8 +140,11 @@ func sizeRequest(r *sink.Request, timeoutMS uint32) int {
 	for i := range r.Attempted {
 		n += sizeMessage(8, sizeAttempt(&r.Attempted[i]))
 	}
-	return n + sizeUint(9, conflictNumber(r.Conflict)) + sizeBool(11, r.Force) + sizeUint(12, uint64(timeoutMS)) +
-		sizeBytes(15, len(r.UID))
+	if r.Run != nil {
+		n += sizeMessage(16, sizeRun(r.Run))
+	}
+	return n + sizeUint(9, conflictNumber(r.Conflict)) + sizeUint(10, uint64(r.Mode)) + sizeBool(11, r.Force) +
+		sizeUint(12, uint64(timeoutMS)) + sizeBytes(15, len(r.UID))
 }
 
 func conflictNumber(p record.ConflictPolicy) uint64 {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/upstream"
@@ -284,7 +286,8 @@ func requestOf(f fields) (r *sink.Request, ok bool) {
 	r = &sink.Request{
 		Key: record.Key{Sink: f.string("sink"), Name: f.string("key")}, Generation: f.uint64("generation"),
 		Payload: f.bytes("payload"), IdempotencyKey: f.string("idempotency_key"),
-		Conflict: policies[f.string("conflict_policy")], Force: force, UID: f.string("uid"),
+		Conflict: policies[f.string("conflict_policy")], Force: force, UID: f.string("uid"), Run: runOf(f),
+		Mode: map[string]sink.Mode{"CREATE_ONLY": sink.CreateOnly}[f.string("mode")],
 	}
 	r.Hash, ok = f.hash()
 	if a, there := f["acked"].(map[string]any); there {
@@ -299,7 +302,27 @@ func requestOf(f fields) (r *sink.Request, ok bool) {
 		ok = ok && fine
 		r.Attempted = append(r.Attempted, record.Attempt{Hash: h, Payload: a.payload()})
 	}
-	return r, ok && f["mode"] == nil && f["lock"] == nil && f["mark"] == nil
+	return r, ok
+}
+
+func runOf(f fields) *sink.Run {
+	s, there := f["saga"].(map[string]any)
+	if !there {
+		return nil
+	}
+	f = s
+	held, _ := f["held"].(bool)
+	run := &sink.Run{ID: f.string("id"), Step: int(f.uint32("step")), Held: held}
+	locks, _ := f["locks"].([]any)
+	for _, l := range locks {
+		run.Locks = append(run.Locks, l.(string))
+	}
+	if i, there := f["before"].(map[string]any); there {
+		f = i
+		exists, _ := f["exists"].(bool)
+		run.Before = &sink.Image{Exists: exists, CID: f.string("cid"), UID: f.string("uid"), Content: f.bytes("content")}
+	}
+	return run
 }
 
 func TestABatchOfFullRequestsHasTheRightLengths(t *testing.T) {
@@ -309,12 +332,15 @@ func TestABatchOfFullRequestsHasTheRightLengths(t *testing.T) {
 		Acked: &record.Acked{Generation: 7, Hash: record.Hash{2}, Ref: "r", AsFound: "f", UID: "u", Cursor: "c",
 			Adapter: make([]byte, 200), Payload: []byte{}, At: time.Now()},
 		Attempted: []record.Attempt{{Hash: record.Hash{3}, Payload: make([]byte, 129)}, {}},
+		Mode:      sink.CreateOnly,
+		Run: &sink.Run{ID: "r", Step: 1 << 20, Locks: []string{"", "0a"}, Held: true,
+			Before: &sink.Image{Exists: true, CID: "c", UID: "u", Content: make([]byte, 128)}},
 	}
 	for _, ms := range []uint32{0, 1, 1 << 31} {
 		one := abi.AppendRequest(nil, r, ms)
 		b := abi.AppendBatchRequest(nil, []*sink.Request{r, r}, ms)
-		head := len(b)/2 - len(one)
-		if len(b)%2 != 0 || head < 2 || !bytes.Equal(b[head:head+len(one)], one) || !bytes.Equal(b[:len(b)/2], b[len(b)/2:]) {
+		item := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), one)
+		if !bytes.Equal(b, append(item, item...)) {
 			t.Errorf("%d ms: a batch of %d bytes with items of %d", ms, len(b), len(one))
 		}
 	}

@@ -25,7 +25,7 @@ var vectors = []vector{
 		upstreams {name: "b" kind: "kubernetes" base_url: "https://b.example"}`},
 	{message: "Request", name: "minimal", about: "a first delivery", text: `
 		sink: "web" key: "a" generation: 1 payload: "{}" conflict_policy: SOURCE_WINS timeout_ms: 30000`},
-	{message: "Request", name: "full", about: "every field that is in use", text: `
+	{message: "Request", name: "full", about: "every field that a delivery has", text: `
 		sink: "web" key: "team/ünï-🚀" generation: 18446744073709551615 payload: "{\"a\":1}"
 		content_hash: ` + hash32 + ` idempotency_key: "e-7-abcdef"
 		acked {generation: 6 content_hash: ` + hash32 + ` ref: "/team/x" as_found: "5f" uid: "u-1" cursor: "c"
@@ -41,6 +41,16 @@ var vectors = []vector{
 		sink: "web" key: "a" generation: 300 idempotency_key: "e-300-" acked {generation: 299 ref: "/a" uid: "u-1"}
 		conflict_policy: SOURCE_WINS timeout_ms: 128 uid: "u-2"`},
 	{message: "Request", name: "long-payload", about: "a length of two bytes", text: `key: "a" payload: "` + repeat("0123456789abcdef", 20) + `"`},
+	{message: "Request", name: "saga", about: "every field that a saga's step has", text: `
+		sink: "web" key: "a" generation: 7 payload: "{}" idempotency_key: "e-7-" conflict_policy: SOURCE_WINS mode: CREATE_ONLY timeout_ms: 128
+		saga {id: "00112233445566778899aabbccddeeff" step: 4294967295 locks: "0a" locks: "0b" held: true
+			before {exists: true cid: "\"etag\"" uid: "u-1" content: "\000{}"}}`},
+	{message: "Request", name: "saga-look", about: "no image: observe is to report one", text: `key: "a" saga {id: "00112233445566778899aabbccddeeff" step: 1}`},
+	{message: "Request", name: "saga-nothing-before", about: "an image of nothing differs from no image", text: `key: "a" saga {id: "00" before {}}`},
+	{message: "Request", name: "saga-empty", about: "a saga that is there but says nothing differs from none", text: `key: "a" saga {}`},
+	{message: "Request", name: "saga-empty-lock", about: "an empty element of a repeated field is written", text: `key: "a" saga {id: "00" locks: "" locks: "0a"}`},
+	{message: "Request", name: "saga-long-content", about: "lengths of two bytes at three levels", text: `
+		key: "a" saga {id: "00" before {exists: true content: "` + repeat("0123456789abcdef", 20) + `"}}`},
 	{message: "BatchRequest", name: "empty", about: "no items", text: ``},
 	{message: "BatchRequest", name: "two", about: "two items, the second of them empty", text: `items {key: "a" generation: 1} items {}`},
 	{message: "HTTPResponse", name: "ok", about: "an answer", text: `
@@ -67,6 +77,9 @@ var vectors = []vector{
 		name: "http" version: "1.0.0" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE config_schema: "{}" payload_schema: "{}"
 		apply_confirms: true apply_idempotent: true finds_by_key: true reports_uid: true as_found_comparable: true
 		batch_max: 500 overlap: "key-prefix" upstream_kinds: "http" upstream_kinds: "kubernetes"`},
+	{message: "Manifest", name: "saga", about: "one that takes part in sagas", text: `
+		name: "web" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE ops: OP_UNLOCK ops: OP_RESTORE finds_by_key: true
+		undoable: OP_APPLY undoable: OP_DELETE lock: true mark: true`},
 	{message: "HTTPRequest", name: "get", about: "no body", text: `upstream: "a" method: "GET" path: "/objects/a?x=1"`},
 	{message: "HTTPRequest", name: "put", about: "headers, body, timeout", text: `
 		upstream: "a" method: "PUT" path: "/objects/a" headers {name: "Content-Type" value: "application/json"} headers {name: "X-Empty"}
@@ -80,8 +93,11 @@ var vectors = []vector{
 	{message: "Request", name: "twice", about: "of a singular field that comes twice the last one counts", hex: "12 01 61  18 07  12 01 62  18 08"},
 	{message: "Request", name: "explicit-defaults", about: "defaults may be written", hex: "0a 00  12 01 61  18 00  22 00  50 00  58 00"},
 	{message: "Request", name: "long-varint", about: "a varint may have more bytes than it needs, up to ten", hex: "12 81 80 00 61  18 87 80 80 80 80 80 80 80 80 00"},
+	{message: "Request", name: "reserved-fields", about: "numbers that were given up are unknown fields, of whatever wire type", hex: "12 01 61  68 01  72 02 c3 28  7a 01 75"},
+	{message: "Request", name: "saga-unknown-fields", about: "and in a saga", hex: "12 01 61  82 01 0d  0a 01 30  30 01  2a 06 08 01 2a 02 ff ff"},
 	{message: "HTTPResponse", name: "unknown-fields", about: "inside of embedded messages too", hex: "08 c8 01  12 08 0a 01 61 98 06 01 12 00"},
 	{message: "Manifest", name: "unpacked-ops", about: "a repeated enum that is not packed is accepted", hex: "0a 01 6d  18 03  18 04  18 05"},
+	{message: "Manifest", name: "unpacked-undoable", about: "a repeated enum that is not packed is accepted", hex: "0a 01 6d  58 04  58 05  60 01"},
 	{message: "Manifest", name: "mixed-ops", about: "packed and unpacked parts add up", hex: "0a 01 6d  1a 02 03 04  18 05"},
 
 	// Bytes that must be refused.
@@ -108,6 +124,15 @@ var vectors = []vector{
 	{message: "Request", name: "bad-utf8-nested", about: "in embedded messages too", hex: "3a 03 1a 01 ff", invalid: "utf-8"},
 	{message: "Request", name: "unknown-policy", about: "an enum value that nobody knows", hex: "12 01 61 48 04", invalid: "enum", ours: true},
 	{message: "Request", name: "negative-mode", about: "a negative enum", hex: "12 01 61 50 ff ff ff ff ff ff ff ff ff 01", invalid: "enum", ours: true},
+	{message: "Request", name: "saga-truncated", about: "the embedded message is cut", hex: "12 01 61  82 01 05 0a 01 30", invalid: "truncated"},
+	{message: "Request", name: "saga-truncated-image", about: "and one embedded in it", hex: "82 01 04 2a 02 12 05", invalid: "truncated"},
+	{message: "Request", name: "saga-truncated-lock", about: "a lock ends with its saga", hex: "82 01 03 1a 02 30  12 01 61", invalid: "truncated"},
+	{message: "Request", name: "saga-bad-utf8", about: "a lock is a string", hex: "82 01 03 1a 01 ff", invalid: "utf-8"},
+	{message: "Request", name: "saga-image-bad-utf8", about: "a cid is a string", hex: "82 01 05 2a 03 12 01 ff", invalid: "utf-8"},
+	{message: "Request", name: "saga-as-varint", about: "a known field of another wire type", hex: "80 01 01", invalid: "wire-type", ours: true},
+	{message: "Request", name: "saga-step-as-bytes", about: "a known field of another wire type", hex: "82 01 03 12 01 31", invalid: "wire-type", ours: true},
+	{message: "Request", name: "saga-image-as-varint", about: "a known field of another wire type", hex: "82 01 02 28 01", invalid: "wire-type", ours: true},
+	{message: "Request", name: "saga-group", about: "groups are refused in a saga too", hex: "82 01 04 a3 06 a4 06", invalid: "group", ours: true},
 	{message: "Configure", name: "truncated-upstream", about: "the embedded message is cut", hex: "1a 04 0a 01 61", invalid: "truncated"},
 	{message: "BatchRequest", name: "bad-item", about: "one item spoils the batch", hex: "0a 03 12 01 61  0a 02 12 05", invalid: "truncated"},
 	{message: "HTTPResponse", name: "unknown-failure", about: "a failure that nobody knows", hex: "28 09", invalid: "enum", ours: true},
@@ -118,6 +143,7 @@ var vectors = []vector{
 	{message: "Result", name: "unknown-tri", about: "a tri that nobody knows", hex: "08 01 2a 02 28 03", invalid: "enum", ours: true},
 	{message: "Result", name: "truncated-observation", about: "the observation is cut", hex: "08 01 2a 04 08 01", invalid: "truncated"},
 	{message: "Manifest", name: "unknown-op", about: "an operation that nobody knows", hex: "1a 01 0a", invalid: "enum", ours: true},
+	{message: "Manifest", name: "unknown-undoable", about: "an operation that nobody knows", hex: "5a 02 04 0a", invalid: "enum", ours: true},
 	{message: "BatchResult", name: "truncated", about: "an item is cut", hex: "0a 02 08", invalid: "truncated"},
 	{message: "HTTPRequest", name: "bad-utf8", about: "the path is a string", hex: "1a 01 ff", invalid: "utf-8"},
 	{message: "Sleep", name: "wire-type", about: "a known field of another wire type", hex: "0a 00", invalid: "wire-type", ours: true},

@@ -61,6 +61,43 @@ static void decode_attempt(reader *r, pawl_attempt *a) {
     }
 }
 
+static void decode_image(reader *r, pawl_image *i) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: i->exists = read_bool(r); break;
+        case 2: i->cid = read_text(r); break;
+        case 3: i->uid = read_text(r); break;
+        case 4: i->content = read_bytes(r); break;
+        default: skip(r);
+        }
+    }
+}
+
+static void decode_saga(pawl_call *call, reader *r, pawl_saga_run *s) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: s->id = read_text(r); break;
+        case 2: s->step = (uint32_t)read_uint(r); break;
+        case 3: {
+            pawl_str *locks = room_for_one(call, s->locks, s->lock_count, sizeof *locks);
+            locks[s->lock_count++] = read_text(r);
+            s->locks = locks;
+            break;
+        }
+        case 4: s->held = read_bool(r); break;
+        case 5: {
+            pawl_image *i = pawl_alloc(call, sizeof *i);
+            reader sub = read_message(r);
+            decode_image(&sub, i);
+            message_read(r, &sub);
+            s->before = i;
+            break;
+        }
+        default: skip(r);
+        }
+    }
+}
+
 static void decode_request(pawl_call *call, reader *r, pawl_request *q) {
     for (uint32_t f; (f = next_field(r));) {
         switch (f) {
@@ -92,6 +129,14 @@ static void decode_request(pawl_call *call, reader *r, pawl_request *q) {
         case 11: q->force = read_bool(r); break;
         case 12: q->timeout_ms = (uint32_t)read_uint(r); break;
         case 15: q->uid = read_text(r); break;
+        case 16: {
+            pawl_saga_run *s = pawl_alloc(call, sizeof *s);
+            reader sub = read_message(r);
+            decode_saga(call, &sub, s);
+            message_read(r, &sub);
+            q->saga = s;
+            break;
+        }
         default: skip(r);
         }
     }
@@ -257,16 +302,21 @@ static void encode_batch_result(writer *w, const void *value) {
         put_message(w, 2, encode_result, b->whole);
 }
 
+/* put_ops writes a repeated enum, packed. */
+static void put_ops(writer *w, uint32_t field, uint32_t ops) {
+    char b[32];
+    size_t n = 0;
+    for (unsigned op = 0; op < 32; op++)
+        if (ops & 1u << op)
+            b[n++] = (char)op;
+    put_blob(w, field, (pawl_str){b, n});
+}
+
 static void encode_manifest(writer *w, const void *value) {
     const pawl_manifest *m = value;
     put_text(w, 1, pawl_string(m->name));
     put_text(w, 2, pawl_string(m->version));
-    char ops[32]; /* repeated enums are packed */
-    size_t n = 0;
-    for (unsigned op = 0; op < 32; op++)
-        if (m->ops & 1u << op)
-            ops[n++] = (char)op;
-    put_blob(w, 3, (pawl_str){ops, n});
+    put_ops(w, 3, m->ops);
     put_text(w, 4, pawl_string(m->config_schema));
     put_text(w, 5, pawl_string(m->payload_schema));
     put_uint(w, 6, m->apply_confirms);
@@ -274,6 +324,9 @@ static void encode_manifest(writer *w, const void *value) {
     put_uint(w, 8, m->finds_by_key);
     put_uint(w, 9, m->reports_uid);
     put_uint(w, 10, m->as_found_comparable);
+    put_ops(w, 11, m->undoable);
+    put_uint(w, 12, m->lock);
+    put_uint(w, 13, m->mark);
     put_uint(w, 15, m->batch_max);
     put_text(w, 16, pawl_string(m->overlap));
     for (const char *const *k = m->upstream_kinds; k && *k; k++)

@@ -1,7 +1,16 @@
 /* From an operation and its input to an answer. */
 
 /* The operations of the ABI. */
-enum { OP_DESCRIBE = 1, OP_CONFIGURE = 2, OP_OBSERVE = 3, OP_APPLY = 4, OP_DELETE = 5, OP_APPLY_BATCH = 6 };
+enum {
+    OP_DESCRIBE = 1,
+    OP_CONFIGURE = 2,
+    OP_OBSERVE = 3,
+    OP_APPLY = 4,
+    OP_DELETE = 5,
+    OP_APPLY_BATCH = 6,
+    OP_UNLOCK = 8,
+    OP_RESTORE = 9
+};
 
 pawl_result pawl_success(void) { return (pawl_result){.status = PAWL_OK}; }
 
@@ -16,7 +25,8 @@ static pawl_manifest manifest_of(const pawl_manifest *m) {
         return out;
     out.ops = (pawl_plugin.observe ? PAWL_OP_OBSERVE : 0) | (pawl_plugin.apply ? PAWL_OP_APPLY : 0) |
               (pawl_plugin.remove ? PAWL_OP_DELETE : 0) |
-              (pawl_plugin.apply_batch && out.batch_max > 1 ? PAWL_OP_APPLY_BATCH : 0);
+              (pawl_plugin.apply_batch && out.batch_max > 1 ? PAWL_OP_APPLY_BATCH : 0) |
+              (pawl_plugin.unlock ? PAWL_OP_UNLOCK : 0) | (pawl_plugin.restore ? PAWL_OP_RESTORE : 0);
     return out;
 }
 
@@ -43,14 +53,28 @@ static pawl_result finish(pawl_call *call, int32_t op, pawl_result r) {
     return r;
 }
 
+/* bounded refuses an observation whose content is more than a saga keeps. */
+static pawl_result bounded(pawl_call *call, const pawl_request *q, pawl_result r) {
+    if (r.observation.content.len <= PAWL_MAX_IMAGE || !q->saga || q->saga->before)
+        return r;
+    return pawl_fail(PAWL_REJECTED, PAWL_CAT(call, PAWL_STR("the object has "), pawl_decimal(call, r.observation.content.len),
+                                             PAWL_STR(" bytes, more than the 1048576 that a saga keeps to bring it back")));
+}
+
 static pawl_result run(pawl_call *call, int32_t op, const pawl_request *q) {
     pawl_result (*f)(pawl_call *, const pawl_request *) = NULL;
     switch (op) {
     case OP_OBSERVE: f = pawl_plugin.observe; break;
     case OP_APPLY: f = pawl_plugin.apply; break;
     case OP_DELETE: f = pawl_plugin.remove; break;
+    case OP_UNLOCK: f = pawl_plugin.unlock; break;
+    case OP_RESTORE: f = pawl_plugin.restore; break;
     }
-    return f ? finish(call, op, f(call, q)) : not_implemented();
+    if ((op == OP_UNLOCK || op == OP_RESTORE) && !q->saga)
+        return pawl_fail(PAWL_REJECTED, PAWL_STR("the host's request names no saga, which this operation needs"));
+    if (op == OP_RESTORE && !q->saga->before)
+        return pawl_fail(PAWL_REJECTED, PAWL_STR("the host's request says nothing of the object before the saga, which restore needs"));
+    return f ? finish(call, op, bounded(call, q, f(call, q))) : not_implemented();
 }
 
 /* target_of is the default identity of the target. */

@@ -44,10 +44,27 @@ static pawl_result look_at(pawl_call *c, const pawl_request *q) {
         look(q->acked->ref), look(q->acked->adapter_state), look(q->acked->payload);
     for (size_t i = 0; i < q->attempted_count; i++)
         look(q->attempted[i].payload);
+    if (q->saga) {
+        look(q->saga->id);
+        for (size_t i = 0; i < q->saga->lock_count; i++)
+            look(q->saga->locks[i]);
+        if (q->saga->before)
+            look(q->saga->before->cid), look(q->saga->before->uid), look(q->saga->before->content);
+    }
     pawl_result r = pawl_fail(PAWL_RETRY, q->payload); /* any bytes as the text of an answer */
     r.observation.exists = true;
     r.observation.ref = pawl_escape_path(c, q->payload);
     return r;
+}
+
+static pawl_result look_at_saga(pawl_call *c, const pawl_request *q) {
+    must(q->saga != NULL, "an operation of sagas has one");
+    return look_at(c, q);
+}
+
+static pawl_result look_at_image(pawl_call *c, const pawl_request *q) {
+    must(q->saga && q->saga->before, "restore has an image");
+    return look_at(c, q);
 }
 
 static pawl_result look_at_all(pawl_call *c, const pawl_request *rs, size_t n, pawl_result *items) {
@@ -71,6 +88,8 @@ const pawl_adapter pawl_plugin = {
     .apply = look_at,
     .remove = look_at,
     .apply_batch = look_at_all,
+    .restore = look_at_image,
+    .unlock = look_at_saga,
 };
 
 pawl_http_response pawltest_upstream(pawl_call *call, const pawl_http_request *request) {
@@ -118,7 +137,7 @@ static pawl_str damaged(pawl_call *c, pawl_str s) {
 }
 
 static void fuzz_messages(pawl_call *c, pawl_str in) {
-    for (int32_t op = 0; op <= 7; op++)
+    for (int32_t op = 0; op <= 10; op++)
         look(pawltest_serve(c, op, in));
     pawl_http_response p = pawltest_answer(c, in);
     look(p.body), look(p.failure_message), look(pawl_http_header(&p, "Retry-After"));

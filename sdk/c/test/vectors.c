@@ -108,6 +108,27 @@ static pawl_str value_of_acked(pawl_call *c, const pawl_acked *a) {
     return done(&o);
 }
 
+/* value_of_text is any text that is an element. */
+static pawl_str value_of_text(pawl_call *c, const void *v) { return pawl_json_quote(c, *(const pawl_str *)v); }
+
+static pawl_str value_of_saga(pawl_call *c, const pawl_saga_run *s) {
+    object o = {c, {0}};
+    add_text(&o, "id", s->id);
+    add_u32(&o, "step", s->step);
+    if (s->lock_count)
+        add(&o, "locks", list(c, s->lock_count, s->locks, sizeof *s->locks, value_of_text));
+    add_bool(&o, "held", s->held);
+    if (s->before) {
+        object i = {c, {0}};
+        add_bool(&i, "exists", s->before->exists);
+        add_text(&i, "cid", s->before->cid);
+        add_text(&i, "uid", s->before->uid);
+        add_bytes(&i, "content", s->before->content);
+        add(&o, "before", done(&i));
+    }
+    return done(&o);
+}
+
 static pawl_str value_of_request(pawl_call *c, const void *v) {
     const pawl_request *q = v;
     object o = {c, {0}};
@@ -126,6 +147,8 @@ static pawl_str value_of_request(pawl_call *c, const void *v) {
     add_bool(&o, "force", q->force);
     add_u32(&o, "timeout_ms", q->timeout_ms);
     add_text(&o, "uid", q->uid);
+    if (q->saga)
+        add(&o, "saga", value_of_saga(c, q->saga));
     return done(&o);
 }
 
@@ -218,7 +241,8 @@ static const char *const statuses[] = {"",         "OK",          "NOT_FOUND",  
                                        "CONFLICT", "REJECTED",    "OBSOLETE",     "IN_PROGRESS",
                                        "UNAUTHORIZED", "RETRY",   "UNREACHABLE"};
 static const char *const tris[] = {"", "YES", "NO"};
-static const char *const ops[] = {"", "", "", "OP_OBSERVE", "OP_APPLY", "OP_DELETE", "OP_APPLY_BATCH"};
+static const char *const ops[] = {"",          "",         "", "OP_OBSERVE", "OP_APPLY", "OP_DELETE", "OP_APPLY_BATCH",
+                                  "OP_POLL", "OP_UNLOCK", "OP_RESTORE"};
 
 static pawl_str *strings(pawl_call *c, const pawl_json *v, size_t *count) {
     pawl_str *out = pawl_alloc(c, (v ? v->count : 0) * sizeof *out);
@@ -283,12 +307,18 @@ static const char *c_string(pawl_call *c, pawl_str s) {
     return out;
 }
 
+static uint32_t to_ops(pawl_call *c, const pawl_json *v) {
+    size_t n;
+    const pawl_str *names = strings(c, v, &n);
+    uint32_t out = 0;
+    for (size_t i = 0; i < n; i++)
+        out |= 1u << choice(names[i], ops, sizeof ops / sizeof *ops);
+    return out;
+}
+
 static pawl_manifest to_manifest(pawl_call *c, const pawl_json *v) {
     pawl_manifest m = {.name = c_string(c, text(v, "name")), .version = c_string(c, text(v, "version"))};
-    size_t n;
-    const pawl_str *names = strings(c, pawl_json_get(v, "ops"), &n);
-    for (size_t i = 0; i < n; i++)
-        m.ops |= 1u << choice(names[i], ops, 7);
+    m.ops = to_ops(c, pawl_json_get(v, "ops"));
     m.config_schema = c_string(c, text(v, "config_schema"));
     m.payload_schema = c_string(c, text(v, "payload_schema"));
     m.apply_confirms = flag(v, "apply_confirms");
@@ -296,9 +326,13 @@ static pawl_manifest to_manifest(pawl_call *c, const pawl_json *v) {
     m.finds_by_key = flag(v, "finds_by_key");
     m.reports_uid = flag(v, "reports_uid");
     m.as_found_comparable = flag(v, "as_found_comparable");
+    m.undoable = to_ops(c, pawl_json_get(v, "undoable"));
+    m.lock = flag(v, "lock");
+    m.mark = flag(v, "mark");
     m.batch_max = number(v, "batch_max");
     m.overlap = c_string(c, text(v, "overlap"));
-    names = strings(c, pawl_json_get(v, "upstream_kinds"), &n);
+    size_t n;
+    const pawl_str *names = strings(c, pawl_json_get(v, "upstream_kinds"), &n);
     const char **kinds = pawl_alloc(c, (n + 1) * sizeof *kinds);
     for (size_t i = 0; i < n; i++)
         kinds[i] = c_string(c, names[i]);

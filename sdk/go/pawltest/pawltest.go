@@ -121,6 +121,31 @@ func (s *Sink) Delete(r *pawl.Request) Outcome {
 	})
 }
 
+// Restore runs the adapter's Restore, which it must have, of a request with a Saga
+// that has an image. That nothing is there afterwards is StatusOK.
+func (s *Sink) Restore(r *pawl.Request) Outcome {
+	s.t.Helper()
+	if r.Saga == nil || r.Saga.Before == nil {
+		s.t.Fatalf("the request for Restore of %q has no Saga.Before; the engine's always has one", r.Key)
+	}
+	out := s.call(r, s.adapter.(pawl.Restorer).Restore)
+	if out.Err == nil {
+		out.Status = pawl.StatusOK
+	}
+	return out
+}
+
+// Unlock runs the adapter's Unlock, which it must have, of a request with a Saga.
+func (s *Sink) Unlock(r *pawl.Request) Outcome {
+	s.t.Helper()
+	if r.Saga == nil {
+		s.t.Fatalf("the request for Unlock of %q has no Saga; the engine's always has one", r.Key)
+	}
+	return s.call(r, func(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+		return pawl.Observation{Exists: true}, s.adapter.(pawl.Unlocker).Unlock(ctx, r)
+	})
+}
+
 // ApplyBatch runs the adapter's ApplyBatch, which it must have, and returns an
 // outcome per request; an error for the batch as a whole fails the test.
 func (s *Sink) ApplyBatch(rs []*pawl.Request) []Outcome {
@@ -154,6 +179,9 @@ func (s *Sink) call(r *pawl.Request, f func(context.Context, *pawl.Request) (paw
 	}
 	if n := len(o.AdapterState); n > pawl.MaxAdapterStateBytes {
 		s.t.Errorf("the adapter returned %d bytes of state for %q, more than %d", n, r.Key, pawl.MaxAdapterStateBytes)
+	}
+	if n := len(o.Content); n > pawl.MaxImageBytes && r.Saga != nil && r.Saga.Before == nil {
+		s.t.Errorf("the adapter returned %d bytes of content for %q, more than the %d that a saga keeps", n, r.Key, pawl.MaxImageBytes)
 	}
 	return outcome(o, err)
 }
@@ -202,6 +230,12 @@ func Ack(r *pawl.Request, o Outcome) *pawl.Acked {
 	full := Complete(r)
 	return &pawl.Acked{Generation: full.Generation, ContentHash: full.ContentHash, Ref: o.Ref, AsFound: o.AsFound,
 		UID: o.UID, Cursor: o.Cursor, AdapterState: slices.Clone(o.AdapterState)}
+}
+
+// Image is what the engine keeps, and gives to the later calls of a saga's step, of
+// an Observe without one that ended with o.
+func Image(o Outcome) *pawl.Image {
+	return &pawl.Image{Exists: o.Exists, CID: o.CID, UID: o.UID, Content: slices.Clone(o.Content)}
 }
 
 // Sent is one request that reached the host.

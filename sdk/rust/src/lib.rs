@@ -63,6 +63,7 @@ mod join;
 pub mod json;
 mod message;
 mod plugin;
+mod saga;
 mod sha256;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
@@ -79,6 +80,7 @@ pub use message::{
     Status, Tri, UpstreamRef, MAX_ADAPTER_STATE_BYTES,
 };
 pub use plugin::{Configured, Plugin};
+pub use saga::{Image, SagaRun, MAX_IMAGE_BYTES};
 pub use sha256::{hex, sha256};
 
 /// What an adapter's functions return.

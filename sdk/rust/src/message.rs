@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::saga::SagaRun;
 
 wire_enum! {
     /// What a call is about. The numbers are those of the ABI.
@@ -23,9 +24,9 @@ wire_enum! {
         ApplyBatch = 6,
         /// Reserved.
         Poll = 7,
-        /// Reserved.
+        /// Give up what a saga's run holds.
         Unlock = 8,
-        /// Reserved.
+        /// Undo what a saga's step did.
         Restore = 9,
     }
 }
@@ -212,13 +213,11 @@ message! {
         11 force: bool,
         /// Milliseconds that were left of the call's deadline when it started.
         12 timeout_ms: u32,
-        /// Reserved.
-        13 lock: String,
-        /// Reserved.
-        14 mark: String,
         /// Of a delete: delete the object of this uid only, else answer a
         /// conflict. It may be another one than that of `acked`. Empty: no precondition.
         15 uid: String,
+        /// What the call knows of the saga that it belongs to; None: there is none.
+        16 saga: Option<SagaRun>,
     }
 }
 
@@ -241,7 +240,8 @@ message! {
         7 match_attempted: Tri,
         /// Paths that differ from what is desired; never values.
         8 differing: Vec<String>,
-        /// For diffs, where it is reported.
+        /// For diffs, where it is reported; of a saga's call without
+        /// [`SagaRun::before`], the content of that image.
         9, 10 content: Option<Vec<u8>>,
         /// When the target changed it, in milliseconds since 1970; 0: not known.
         11 at_unix_ms: i64,
@@ -255,7 +255,7 @@ message! {
         15 object: String,
         /// Kept with the ack and given back in [`Request::acked`]; at most [`MAX_ADAPTER_STATE_BYTES`].
         16 adapter_state: Vec<u8>,
-        /// Whether it bears our mark.
+        /// Whether it bears our mark; of a saga's call, that of this run and step.
         17 ours: Tri,
     }
 }
@@ -311,11 +311,11 @@ message! {
         9 reports_uid: bool,
         /// `as_found` of an object that equals a payload is that payload's SHA-256 in lower-case hexadecimal.
         10 as_found_comparable: bool,
-        /// Reserved.
+        /// Which of apply and delete restore undoes, in a saga.
         11 undoable: Vec<Op>,
-        /// Reserved.
+        /// Takes a saga's locks with its write, and gives them up by unlock; needs `mark`.
         12 lock: bool,
-        /// Reserved.
+        /// Marks what a saga writes, and observe tells by `ours` whether that landed.
         13 mark: bool,
         /// Reserved.
         14 poll: bool,

@@ -14,6 +14,7 @@ use crate::message::{
     millis, Answer, BatchAnswer, BatchRequest, Config, Manifest, Observation, Op, Request, Status, UpstreamRef,
     MAX_ADAPTER_STATE_BYTES,
 };
+use crate::saga;
 use crate::wire::{Enum, Malformed, Message};
 use crate::Result;
 
@@ -107,11 +108,34 @@ impl<A: 'static> Plugin<A> {
         F: Fn(Rc<A>, Context, Request) -> R + 'static,
         R: Future<Output = Result<()>> + 'static,
     {
-        let delete: Single<A> = Box::new(move |a, cx, r| {
-            let deleted = f(a, cx, r);
-            Box::pin(async move { deleted.await.map(|()| Observation::default()) })
-        });
-        self.single.insert(Op::Delete.number(), delete);
+        self.single.insert(Op::Delete.number(), sees_nothing(f));
+        self
+    }
+
+    /// Makes the object what the image in the request's saga says, if what the
+    /// step wrote still stands: the payload, empty for a deletion. `Ok`: it is as
+    /// before, also where it was already. [`Error::conflict`]: somebody changed it
+    /// since, and it was left as it is. Where nothing was there before, only an
+    /// object that bears the mark is removed, by its identity. Which operations it
+    /// undoes stands in [`Manifest::undoable`].
+    pub fn restore<F, R>(mut self, f: F) -> Plugin<A>
+    where
+        F: Fn(Rc<A>, Context, Request) -> R + 'static,
+        R: Future<Output = Result<Observation>> + 'static,
+    {
+        self.single.insert(Op::Restore.number(), Box::new(move |a, cx, r| Box::pin(f(a, cx, r))));
+        self
+    }
+
+    /// Gives up whatever the run of the request's saga holds at the target, locks
+    /// and marks, and leaves objects as they are. `Ok`: there is none of it. It is
+    /// needed where [`Manifest::lock`] is set.
+    pub fn unlock<F, R>(mut self, f: F) -> Plugin<A>
+    where
+        F: Fn(Rc<A>, Context, Request) -> R + 'static,
+        R: Future<Output = Result<()>> + 'static,
+    {
+        self.single.insert(Op::Unlock.number(), sees_nothing(f));
         self
     }
 
@@ -175,8 +199,13 @@ impl<A: 'static> Plugin<A> {
     fn serve_single(&self, cx: Context, op: u64, input: &[u8]) -> Result<Task> {
         let (adapter, f) = self.ready(self.single.get(&op), op)?;
         let request = Request::decode(input).map_err(malformed)?;
+        saga::check(op, &request)?;
+        let keeps_image = matches!(&request.saga, Some(run) if run.before.is_none());
         let observed = f(adapter, cx, request);
-        Ok(Box::pin(async move { finish(op, observed.await).encode() }))
+        Ok(Box::pin(async move {
+            let observed = observed.await;
+            finish(op, if keeps_image { observed.and_then(saga::bounded) } else { observed }).encode()
+        }))
     }
 
     fn serve_batch(&self, cx: Context, op: u64, input: &[u8]) -> Result<Task> {
@@ -214,6 +243,18 @@ impl<A: 'static> Serve for Plugin<A> {
             _ => self.serve_single(cx, number, input).unwrap_or_else(|e| answered(failed(e).encode())),
         }
     }
+}
+
+/// An operation that observes nothing.
+fn sees_nothing<A, F, R>(f: F) -> Single<A>
+where
+    F: Fn(Rc<A>, Context, Request) -> R + 'static,
+    R: Future<Output = Result<()>> + 'static,
+{
+    Box::new(move |a, cx, r| {
+        let done = f(a, cx, r);
+        Box::pin(async move { done.await.map(|()| Observation::default()) })
+    })
 }
 
 fn answered(answer: Vec<u8>) -> Task {

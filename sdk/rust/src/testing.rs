@@ -40,6 +40,7 @@ use crate::message::{
     Sleep, Status, UpstreamRef,
 };
 use crate::plugin::Plugin;
+use crate::saga::Image;
 use crate::sha256::sha256;
 use crate::wire::Message;
 
@@ -89,6 +90,13 @@ impl Outcome {
             whole_target: a.retry_after_target,
             observation: a.observation.unwrap_or_default(),
         }
+    }
+
+    /// What the engine gives to the later calls of a saga's step as `before`,
+    /// after this outcome of an observe without one.
+    pub fn image(&self) -> Image {
+        let o = self.observation.clone();
+        Image { exists: o.exists, cid: o.cid, uid: o.uid, content: o.content.unwrap_or_default() }
     }
 
     /// What the engine gives to later calls as `acked`, after this outcome of `r`.
@@ -166,6 +174,16 @@ impl Sink {
     /// Runs delete.
     pub fn delete(&self, r: &Request) -> Outcome {
         Outcome::of(self.call(Op::Delete, r))
+    }
+
+    /// Runs restore, of a request whose saga has an image.
+    pub fn restore(&self, r: &Request) -> Outcome {
+        Outcome::of(self.call(Op::Restore, r))
+    }
+
+    /// Runs unlock, of a request with a saga.
+    pub fn unlock(&self, r: &Request) -> Outcome {
+        Outcome::of(self.call(Op::Unlock, r))
     }
 
     /// Runs apply of a batch; the error is the answer for the batch as a whole.
