@@ -70,6 +70,9 @@ func TestAWriteOfASagaIsMarkedAndToldByItsMark(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", name, r, r.Observation)
 		}
 	}
+	if r := s.Observe(t.Context(), step("gone", "", run)); r.Status != sink.NotFound || r.Observation != nil && r.Observation.Ours != sink.Unknown {
+		t.Errorf("whose deletion it was: %+v, %+v", r, r.Observation)
+	}
 	// The same content proves nothing: to another run the object is there already.
 	create = step("a", "new", sink.Run{ID: runB})
 	create.Mode = sink.CreateOnly
@@ -216,14 +219,13 @@ func TestClaimsOfSagasThatCanNotBeKeptAreRefused(t *testing.T) {
 			right := func(err error) bool {
 				return c.says == "" && err == nil || c.says != "" && err != nil && strings.Contains(err.Error(), c.says)
 			}
-			p, err := asmHost(t, nil).Load(t.Context(), asm.Guest{Manifest: c.manifest}.Bytes(), "asm")
-			if !right(err) {
+			if _, err := asmHost(t, nil).Load(t.Context(), asm.Guest{Manifest: c.manifest}.Bytes(), "asm"); !right(err) {
 				t.Errorf("describe: %v", err)
 			}
 			// Nor may configure change the manifest to that.
 			observation := protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), c.manifest)
 			answer := protowire.AppendBytes(protowire.AppendTag([]byte(asm.OKResult), 5, protowire.BytesType), observation)
-			p, err = asmHost(t, nil).Load(t.Context(), asm.Guest{Data: map[int]string{4096: string(answer)},
+			p, err := asmHost(t, nil).Load(t.Context(), asm.Guest{Data: map[int]string{4096: string(answer)},
 				Configure: asm.Seq(asm.Answer(1, 4096, len(answer)), asm.Want(0))}.Bytes(), "asm")
 			if err != nil {
 				t.Fatal(err)

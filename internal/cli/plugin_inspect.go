@@ -35,6 +35,7 @@ type inspectedManifest struct {
 	Version       string          `json:"version"`
 	Ops           []string        `json:"ops"`
 	Claims        []string        `json:"claims"`
+	Undoable      []string        `json:"undoable,omitempty"` // which of apply and delete a saga can undo
 	BatchMax      int             `json:"batch_max,omitempty"`
 	Overlap       string          `json:"overlap,omitempty"`
 	UpstreamKinds []string        `json:"upstream_kinds,omitempty"`
@@ -159,6 +160,9 @@ func manifestOf(m *abi.Manifest) *inspectedManifest {
 	for _, op := range m.Ops {
 		out.Ops = append(out.Ops, op.String())
 	}
+	for _, op := range m.Undoable {
+		out.Undoable = append(out.Undoable, op.String())
+	}
 	for _, c := range []struct {
 		name  string
 		claim bool
@@ -201,6 +205,7 @@ func (a *app) printInspected(p *inspectedPlugin) {
 		line("plugin", m.Name+" "+m.Version)
 		line("ops", strings.Join(m.Ops, ", "))
 		line("claims", strings.Join(m.Claims, ", "))
+		line("undoable", strings.Join(m.Undoable, ", "))
 		if m.BatchMax > 1 {
 			line("batches", fmt.Sprintf("up to %d, overlap %q", m.BatchMax, m.Overlap))
 		}

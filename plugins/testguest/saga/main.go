@@ -58,7 +58,10 @@ func (adapter) Observe(ctx context.Context, r *pawl.Request) (pawl.Observation, 
 	o := pawl.Observation{Exists: found.exists, CID: found.cid, UID: found.uid,
 		MatchDesired: pawl.TriOf(found.exists && bytes.Equal(found.content, r.Payload))}
 	if s := r.Saga; s != nil {
-		o.Ours = pawl.TriOf(found.mark == mark(s))
+		// Whose deletion it was the store can't tell.
+		if deletion := len(r.Payload) == 0; found.exists || !deletion {
+			o.Ours = pawl.TriOf(found.mark == mark(s))
+		}
 		if s.Before == nil {
 			o.Content = found.content
 		}
