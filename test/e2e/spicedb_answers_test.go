@@ -122,6 +122,7 @@ func (s *spice) troubles(t *testing.T) {
 		r, f := s.introuble(t, engine.SinkOptions{MaxAttempts: 2})
 		f.set(&answer{code: "8", message: "later", delayMs: 60}, -1)
 		g := r.put(t, "x", `{"touch":["document:trouble-wait#viewer@user:anne"]}`)
+		eventually(t, "the sink pauses", func() bool { return !r.Sinks()[0].PausedUntil.IsZero() })
 		eventually(t, "it is tried more often than a resource may fail", func() bool { return f.seen() > 3 })
 		if st := r.status(t, "x"); st.Phase == record.Failed || st.Attempts > 0 {
 			t.Errorf("charged to the resource: %+v", st)
