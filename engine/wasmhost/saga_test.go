@@ -168,10 +168,14 @@ func TestWhatASinkClaimsOfSagasIsInItsManifest(t *testing.T) {
 			t.Errorf("%s: %+v", config, m)
 		}
 		for name, call := range map[string]func(context.Context, *sink.Request) sink.Result{"restore": s.Restore, "unlock": s.Unlock} {
-			r := call(t.Context(), step("a", "", sink.Run{ID: runA, Before: &sink.Image{}}))
+			r := call(t.Context(), step("a", "", sink.Run{ID: runA, Locks: []string{"0a"}, Before: &sink.Image{}}))
 			if refused := r.Status == sink.Rejected && strings.Contains(r.Message, "has no op "+name); refused == claimed || claimed && r.Status != sink.OK {
 				t.Errorf("%s: %s: %+v", config, name, r)
 			}
+		}
+		// Where no locks were taken there is nothing that could not be given up.
+		if r := s.Unlock(t.Context(), step("a", "", sink.Run{ID: runA})); r.Status != sink.OK {
+			t.Errorf("%s: %+v", config, r)
 		}
 	}
 }
