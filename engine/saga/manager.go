@@ -157,6 +157,9 @@ func (m *Manager) await(ctx context.Context, r *run) (View, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.state == nil && r.err == nil { // who wanted to begin it found that it had ended
+		return m.Get(r.spec.ID)
+	}
 	return r.viewLocked(), r.err
 }
 
@@ -185,54 +188,66 @@ func (m *Manager) begin(ctx context.Context, spec Spec) (r *run, ended *found, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	r = m.newRun(spec, source, nil)
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return nil, nil, ErrClosed
-	}
-	if other := m.byID[spec.ID]; other != nil {
-		m.mu.Unlock()
-		return other, nil, same(other.source, source, spec.ID)
-	}
-	m.byID[spec.ID] = r // from here on nobody else begins it
-	m.running.Add(1)
-	m.mu.Unlock()
-	started := false
-	defer func() {
-		if !started {
-			m.drop(r, err)
-			m.running.Done()
-		}
-	}()
-	f, err := m.read(spec.ID)
-	if err == nil {
-		return nil, f, same(f.source, source, spec.ID)
-	}
-	if !errors.Is(err, ErrNotFound) {
-		return nil, nil, err
-	}
-	if err = spec.Validate(m.manifest); err != nil {
-		return nil, nil, err
-	}
-	generations, err := m.engine.Hold(ctx, r.hold(false))
+	fresh := m.newRun(spec, source, nil)
+	other, err := m.reserve(fresh)
 	if err != nil {
 		return nil, nil, err
 	}
-	var rules Rules
-	rules, r.locks = m.rulesOf(&r.spec)
+	if other != nil {
+		return other, nil, same(other.source, source, spec.ID)
+	}
+	if ended, err = m.prepare(ctx, fresh); ended != nil || err != nil {
+		m.drop(fresh, err)
+		m.running.Done()
+		if err == nil {
+			err = same(ended.source, source, spec.ID)
+		}
+		return nil, ended, err
+	}
+	go func() {
+		defer m.running.Done()
+		m.drive(fresh)
+	}()
+	return fresh, nil, nil
+}
+
+// reserve enters r under its id, from where on nobody else begins that saga, or
+// returns the one that is under way.
+func (m *Manager) reserve(r *run) (other *run, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	if other := m.byID[r.spec.ID]; other != nil {
+		return other, nil
+	}
+	m.byID[r.spec.ID] = r
+	m.running.Add(1)
+	return nil, nil
+}
+
+// prepare makes r ready to be driven, unless it has ended already.
+func (m *Manager) prepare(ctx context.Context, r *run) (ended *found, err error) {
+	if ended, err = m.read(r.spec.ID); !errors.Is(err, ErrNotFound) {
+		return ended, err
+	}
+	if err := r.spec.Validate(m.manifest); err != nil {
+		return nil, err
+	}
+	generations, err := m.engine.Hold(ctx, r.hold(false))
+	if err != nil {
+		return nil, err
+	}
+	rules, locks := m.rulesOf(&r.spec)
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.locks = locks
 	r.state = Start(&r.spec, rules, newRunID(), time.Now())
 	for i, g := range generations {
 		r.state.Steps[i].Generation = g
 	}
-	r.mu.Unlock()
-	started = true
-	go func() {
-		defer m.running.Done()
-		m.drive(r)
-	}()
-	return r, nil, nil
+	return nil, nil
 }
 
 func same(stored, asked []byte, id string) error {

@@ -235,3 +235,7 @@ func dieAt(t *testing.T, mode saga.Mode, point string, refuse bool) {
 	_ = deadSagas.Close(context.Background())
 	_ = dead.Close(context.Background())
 }
+
+func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
