@@ -156,11 +156,12 @@ func (m *Manager) await(ctx context.Context, r *run) (View, error) {
 		}
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state == nil && r.err == nil { // who wanted to begin it found that it had ended
+	v, err, begun := r.viewLocked(), r.err, r.state != nil
+	r.mu.Unlock()
+	if !begun && err == nil { // who wanted to begin it found that it had ended
 		return m.Get(r.spec.ID)
 	}
-	return r.viewLocked(), r.err
+	return v, err
 }
 
 // accept makes durable that the saga is run.
