@@ -178,9 +178,9 @@ func (e *Engine) Ability(name string) (m sink.Manifest, timeout time.Duration, o
 	return t.fitting().rules.Manifest, t.opts.Timeout, true
 }
 
-// Call makes one call about key to its sink, within the sink's limits. what names
-// it in metrics.
-func (e *Engine) Call(key record.Key, what string, do func(context.Context, sink.Sink) sink.Result) sink.Result {
+// Call makes one call about key to its sink, within the sink's limits, and ends it
+// by deadline, unless that is zero. what names it in metrics.
+func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(context.Context, sink.Sink) sink.Result) sink.Result {
 	t := e.targets[key.Sink]
 	if t == nil {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf("no sink %q is configured", key.Sink)}
@@ -201,6 +201,14 @@ func (e *Engine) Call(key record.Key, what string, do func(context.Context, sink
 	ctx, cancel := e.bounded(t, f)
 	defer cancel()
 	began := time.Now()
+	if !deadline.IsZero() {
+		if !began.Before(deadline) {
+			return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "its time was up before it could be made"}
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	res := checked(guarded(func() sink.Result { return do(ctx, f.sink) }))
 	now := time.Now()
 	t.note(res, now)

@@ -80,13 +80,12 @@ func (m *Manager) Prepare(e *engine.Engine) error {
 	if err != nil {
 		return fmt.Errorf("read the journal of sagas: %w", err)
 	}
-	now := time.Now()
 	for _, id := range open {
 		f, err := m.read(id)
 		if err != nil {
 			return err
 		}
-		if err := m.takeUp(f, now); err != nil {
+		if err := m.takeUp(f); err != nil {
 			return err
 		}
 	}
@@ -98,13 +97,8 @@ func (m *Manager) Prepare(e *engine.Engine) error {
 }
 
 // takeUp goes on with a saga of an earlier process.
-func (m *Manager) takeUp(f *found, now time.Time) error {
+func (m *Manager) takeUp(f *found) error {
 	rules, locks := m.rulesOf(&f.spec)
-	for i := range f.state.Steps {
-		if st := &f.state.Steps[i]; !st.Pending.IsZero() {
-			st.Pending = now.Add(rules.Steps[i].Timeout) // what was sent just before the end may land until then
-		}
-	}
 	r := m.newRun(f.spec, f.source, locks)
 	r.state = Resume(&f.state, &r.spec, rules)
 	r.accepted = true

@@ -206,6 +206,7 @@ func TestATargetThatIsDownMakesItUnresolvedUntilItIsBack(t *testing.T) {
 			if err != nil || v.State.Outcome != want {
 				t.Errorf("landed %v: %+v, %v", landed, v.State, err)
 			}
+			time.Sleep(time.Minute) // locks are kept until nothing can land late
 			synctest.Wait()
 			if (r.a.content("grant") != "") != landed || (r.b.content("foo") != "") != landed || r.a.locked()+r.b.locked() > 0 {
 				t.Errorf("left: %v %v %v %v", r.a.objects, r.b.objects, r.a.locks, r.b.locks)

@@ -109,8 +109,7 @@ func (m *Manager) rulesOf(spec *Spec) (Rules, []string) {
 	var locks []string
 	for i, st := range spec.Steps {
 		man, timeout, _ := m.engine.Ability(st.Key.Sink)
-		rules.Steps[i] = StepRules{Timeout: timeout, Marks: man.Marks, Locks: man.Locks, Confirms: man.ApplyConfirms,
-			Restores: st.Verb == Delete && man.RestoresDelete || st.Verb != Delete && man.RestoresApply}
+		rules.Steps[i] = StepRules{Timeout: timeout, Marks: man.Marks, Locks: man.Locks, Confirms: man.ApplyConfirms}
 		if spec.Mode == Pessimistic {
 			locks = append(locks, lockOf(man.Target, st.Key))
 		}
@@ -306,7 +305,7 @@ func (m *Manager) call(r *run, e Effect) (res sink.Result, err error) {
 	}
 	req := r.request(e)
 	verb := r.spec.Steps[e.Step].Verb
-	res = m.engine.Call(req.Key, "saga-"+e.Kind.String(), func(ctx context.Context, s sink.Sink) sink.Result {
+	res = m.engine.Call(req.Key, "saga-"+e.Kind.String(), r.deadline(e), func(ctx context.Context, s sink.Sink) sink.Result {
 		p, _ := s.(sink.Participant)
 		switch {
 		case e.Kind == Look || e.Kind == Ask:
@@ -323,6 +322,13 @@ func (m *Manager) call(r *run, e Effect) (res sink.Result, err error) {
 		return p.Unlock(ctx, req)
 	})
 	return res, m.opts.Failpoint("after " + e.String())
+}
+
+// deadline is when the request of e can't land any more: it is in the journal.
+func (r *run) deadline(e Effect) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.Steps[e.Step].Pending // zero for one that changes nothing
 }
 
 // request is what the call of e is about.

@@ -202,6 +202,7 @@ func dieAt(t *testing.T, mode saga.Mode, point string, refuse bool) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(time.Minute) // locks are kept until nothing can land late
 	synctest.Wait()
 	a, b := r.a.content("grant"), r.b.content("foo")
 	switch v.State.Outcome {
