@@ -7,19 +7,14 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
-// backward takes back what landed, the last step first. A step of which a request
-// may still land is not over before that request's deadline has passed.
+// backward takes back what landed, the last step first. Nothing is in doubt: the
+// step because of which it goes back is known not to have landed, those before it
+// have, those after it were not sent.
 func (s *State) backward(now time.Time) Effect {
 	for i := len(s.Steps) - 1; i >= 0; i-- {
-		st := &s.Steps[i]
-		switch {
-		case st.Undone || st.Sent == 0:
-		case st.Landed:
-			return Effect{Kind: Restore, Step: i}
-		case st.Doubt:
-			return Effect{Kind: Ask, Step: i}
-		default:
-			st.Undone = true // it is known that nothing landed, nor will
+		if st := &s.Steps[i]; st.Landed && !st.Undone {
+			st.Pending = now.Add(s.rules.Steps[i].Timeout)
+			return Effect{Kind: Restore, Step: i, Durable: true}
 		}
 	}
 	s.Phase, s.Outcome = Releasing, RolledBack
@@ -28,13 +23,20 @@ func (s *State) backward(now time.Time) Effect {
 
 // restored takes the answer to an undo.
 func (s *State) restored(st *StepState, i int, r sink.Result, now time.Time) {
-	switch r.Status {
-	case sink.OK, sink.NotFound:
+	switch {
+	case r.Status == sink.OK:
+		st.Pending, st.Undone = time.Time{}, true
 		s.progress()
-		st.Undone = true
-	case sink.Conflict:
-		s.Stuck = fmt.Sprintf("step %d can't be undone: somebody changed %s since (%s)", i+1, s.spec.Steps[i].Key, r.Message)
-	default: // also a refusal: rights may be given back
+	case r.Status == sink.Conflict:
+		st.Pending = time.Time{}
+		if s.Phase == Undoing { // else an operator has decided meanwhile
+			s.Stuck = fmt.Sprintf("step %d can't be undone: somebody changed %s since (%s)", i+1, s.spec.Steps[i].Key, r.Message)
+		}
+	case definitive(r.Status) || r.NotSent: // also a refusal is no end: rights may be given back
+		st.Pending = time.Time{}
+		s.later(r, now)
+	default:
+		st.unanswered()
 		s.later(r, now)
 	}
 }

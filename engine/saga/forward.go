@@ -39,9 +39,7 @@ func (s *State) forward(now time.Time) Effect {
 func (s *State) turn(i int, cause string, now time.Time) Effect {
 	s.Phase, s.FailedStep, s.Cause = Undoing, i+1, cause
 	s.progress()
-	e := s.backward(now)
-	e.Durable = true
-	return e
+	return s.backward(now) // durable in any case
 }
 
 // looked takes the image of what is there before the step writes.
@@ -52,8 +50,13 @@ func (s *State) looked(st *StepState, i int, r sink.Result, now time.Time) {
 	case r.Status == sink.OK && r.Observation != nil:
 		o := r.Observation
 		st.Before = &sink.Image{Exists: o.Exists, CID: o.CID, UID: o.UID, Content: o.Content}
-		if o.Exists && s.spec.Steps[i].Verb == Create {
+		switch {
+		case o.Exists && s.spec.Steps[i].Verb == Create:
 			st.Refusal = &Answer{sink.AlreadyExists, "it exists already", now}
+		case len(o.Content) > sink.MaxImage:
+			st.Before = nil
+			st.Refusal = &Answer{sink.Rejected, fmt.Sprintf("what is there now has %d bytes, more than the %d that can be kept for an undo",
+				len(o.Content), sink.MaxImage), now}
 		}
 	case definitive(r.Status):
 		st.Refusal = &Answer{r.Status, r.Message, now}
@@ -75,71 +78,73 @@ func definitive(status sink.Status) bool {
 
 // wrote takes the answer to a write.
 func (s *State) wrote(st *StepState, i int, r sink.Result, now time.Time) {
-	verb := s.spec.Steps[i].Verb
-	done := r.Status == sink.OK || verb == Delete && (r.Status == sink.NotFound || r.Status == sink.InProgress)
-	switch {
-	case done && (s.rules.Steps[i].Confirms || verb == Delete):
+	switch deletes := s.spec.Steps[i].Verb == Delete; {
+	case deletes && (r.Status == sink.OK || r.Status == sink.InProgress || r.Status == sink.NotFound && (s.last(i) || !st.Before.Exists)),
+		r.Status == sink.OK && s.rules.Steps[i].Confirms:
 		st.Pending, st.Landed = time.Time{}, true
 		s.progress()
-	case done:
-		st.Pending, st.Doubt = time.Time{}, true
-	case !r.Status.Answered() && r.NotSent:
-		st.Pending, st.Missed = time.Time{}, true
-		st.Sent--
-		s.later(r, now)
+	case r.Status == sink.OK:
+		st.unanswered()
 	case definitive(r.Status):
 		st.Pending = time.Time{}
 		st.Refusal = &Answer{r.Status, r.Message, now}
-		// It may speak of what an earlier try, or a proxy's, wrote.
-		st.Doubt = st.Doubt || st.Sent > 1 || r.Status == sink.Conflict || r.Status == sink.AlreadyExists
-	case r.Status.Answered(): // "not now", or "at it": it may have been written, but can't be later
-		st.Pending, st.Doubt = time.Time{}, true
+		switch r.Status {
+		case sink.Conflict, sink.AlreadyExists, sink.NotFound:
+			st.Doubt = true // it may speak of what a proxy's earlier try wrote
+		}
+		st.Doubt = st.Doubt || st.Sent > 1 // or of ours
+	case r.NotSent:
+		st.Pending, st.Missed = time.Time{}, true
+		st.Sent--
 		s.later(r, now)
-	default:
+	default: // also "not now": a proxy says so of what goes on behind it
 		st.unanswered()
+		s.later(r, now)
 	}
 }
 
+// last reports whether i is the last step. Once that has landed all has, so it is
+// never undone, and whose deletion it was that took its object away is all one.
+func (s *State) last(i int) bool { return i == len(s.Steps)-1 }
+
 // asked takes what a look for the step's mark found.
 func (s *State) asked(st *StepState, i int, r sink.Result, now time.Time) {
-	switch landed(r, s.spec.Steps[i].Verb, s.rules.Steps[i].Marks) {
+	switch s.landed(i, r) {
 	case sink.Yes:
 		st.Landed, st.Doubt, st.Refusal = true, false, nil
 		s.progress()
 	case sink.No:
-		s.progress()
 		if now.Before(st.LateUntil) {
 			s.NextAt = st.LateUntil // a look now proves nothing: the request may be on its way
 			return
 		}
 		st.Doubt, st.Missed = false, true
+		if st.Refusal == nil {
+			s.later(r, now) // before it is written again
+		}
 	default:
 		s.later(r, now)
 	}
 }
 
-// landed reads from a look whether the step's write is there.
-func landed(r sink.Result, verb Verb, marks bool) sink.Tri {
-	o := r.Observation
-	missing := r.Status == sink.NotFound || r.Status == sink.OK && o != nil && !o.Exists
+// landed reads from a look whether the write of step i is there.
+func (s *State) landed(i int, r sink.Result) sink.Tri {
+	o, deletes, marks := r.Observation, s.spec.Steps[i].Verb == Delete, s.rules.Steps[i].Marks
+	going := deletes && r.Status == sink.InProgress
+	gone := going || r.Status == sink.NotFound || r.Status == sink.OK && o != nil && !o.Exists
 	switch {
-	case o != nil && o.Ours == sink.Yes:
-		return sink.Yes
-	case verb == Delete && r.Status == sink.InProgress:
-		return sink.Yes // it is going
-	case verb == Delete && missing:
-		if o != nil && o.Ours == sink.No {
-			return sink.No // gone, and not by us
-		}
-		return sink.Yes
-	case missing:
-		return sink.No
-	case r.Status != sink.OK || o == nil:
+	case !gone && (r.Status != sink.OK || o == nil):
 		return sink.Unknown
-	case verb == Delete:
+	case deletes && gone && s.last(i):
+		return sink.Yes
+	case marks && o != nil && o.Ours != sink.Unknown:
+		return o.Ours
+	case deletes && gone:
+		return sink.Unknown // whose deletion it was decides whether it is undone
+	case deletes || gone:
 		return sink.No
 	case marks:
-		return o.Ours
+		return sink.Unknown
 	}
 	return o.MatchDesired
 }

@@ -40,10 +40,10 @@ type StepState struct {
 	Before     *sink.Image `json:"before,omitempty"` // nil: not looked at yet
 
 	Sent int `json:"sent,omitempty"` // writes that may have been sent
-	// Pending is the deadline of the write that is under way, durable before it is
-	// sent. Found by a later process, nobody knows what became of that write.
+	// Pending is the deadline of the write or restore that is under way, durable
+	// before it is sent. Found by a later process, nobody knows what became of it.
 	Pending time.Time `json:"pending,omitzero"`
-	// LateUntil is until when a write that had no answer may still land.
+	// LateUntil is until when a request that had no answer may still land.
 	LateUntil time.Time `json:"late_until,omitzero"`
 	Missed    bool      `json:"missed,omitempty"` // a write of it is known not to have landed
 	// Doubt: whether the write landed is to be asked before anything else.
@@ -102,7 +102,7 @@ func Start(spec *Spec, rules Rules, run string, now time.Time) *State {
 }
 
 // Resume returns the state that was found in the journal, for this process: of a
-// write that was under way nobody knows the end.
+// request that was under way nobody knows the end.
 func Resume(found *State, spec *Spec, rules Rules) *State {
 	for i := range found.Steps {
 		if st := &found.Steps[i]; !st.Pending.IsZero() {
@@ -161,13 +161,22 @@ func (s *State) Next(now time.Time) Effect {
 	return Effect{Kind: End, Durable: true}
 }
 
-// release gives up what the saga holds. Its outcome is durable.
+// release gives up what the saga holds. Its outcome is durable. A request that may
+// still land could take a lock, or change what is somebody else's by then: it is
+// waited for.
 func (s *State) release(now time.Time) Effect {
 	if !s.Adopted {
 		return Effect{Kind: Adopt, Durable: true}
 	}
+	for i := range s.Steps {
+		if late := s.Steps[i].LateUntil; now.Before(late) {
+			return Effect{Kind: Wait, Until: late}
+		}
+	}
 	for ; s.Released < len(s.Steps); s.Released++ {
-		if i := s.Released; s.Steps[i].Sent > 0 && s.rules.Steps[i].Marks && s.firstAtSink(i) {
+		i := s.Released
+		rules := &s.rules.Steps[i]
+		if s.Steps[i].Sent > 0 && (rules.Marks || rules.Locks) && s.firstAtSink(i) {
 			return Effect{Kind: Unlock, Step: i}
 		}
 	}
@@ -215,18 +224,23 @@ func (s *State) Answered(e Effect, r sink.Result, now time.Time) {
 // progress ends a row of tries in vain.
 func (s *State) progress() { s.Tries, s.NextAt = 0, time.Time{} }
 
-// later puts the next try off.
+// later puts the next try off, but not beyond the deadline: then there may be
+// something else to do.
 func (s *State) later(r sink.Result, now time.Time) {
 	s.Tries++
 	s.NextAt = now.Add(max(s.rules.Backoff(s.Tries), r.RetryAfter))
+	if now.Before(s.Deadline) && s.NextAt.After(s.Deadline) {
+		s.NextAt = s.Deadline
+	}
 }
 
-// unanswered notes that the write which was under way may still land.
+// unanswered notes that the request which was under way may still land. Of a
+// restore it is not asked: it is sent again.
 func (st *StepState) unanswered() {
 	if st.Pending.After(st.LateUntil) {
 		st.LateUntil = st.Pending
 	}
-	st.Pending, st.Doubt = time.Time{}, true
+	st.Pending, st.Doubt = time.Time{}, !st.Landed
 }
 
 // Resolution is what an operator makes of a saga.
