@@ -3,6 +3,7 @@ package csdk_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -133,6 +134,28 @@ func TestABuildIsReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(wasm, again) {
 		t.Errorf("%d bytes, and %d elsewhere", len(wasm), len(again))
+	}
+}
+
+func TestTheFieldsOfASagaArrive(t *testing.T) {
+	s := open(t, guest(t, "saga.c"), wasmhost.SinkConfig{}, nil)
+	if m := s.Manifest(); !m.Marks || !m.Locks || !m.RestoresApply || m.RestoresDelete {
+		t.Errorf("%+v", m)
+	}
+	r := request("a", "{}")
+	if got := s.Observe(t.Context(), r); got.Status != sink.OK || got.Observation.Ref != "none" || got.Observation.Ours != sink.Unknown {
+		t.Errorf("outside of sagas: %+v, %+v", got, got.Observation)
+	}
+	r.Run = &sink.Run{ID: "0f", Step: 3, Locks: []string{"0a", "0b"}, Held: true,
+		Before: &sink.Image{Exists: true, CID: "c", UID: "u", Content: []byte{0, 255}}}
+	const want = "0f/3 held 0a 0b, was c u 00ff"
+	for name, call := range map[string]func(context.Context, *sink.Request) sink.Result{"apply": s.Apply, "restore": s.Restore} {
+		if got := call(t.Context(), r); got.Status != sink.OK || got.Observation.Ref != want || got.Observation.Ours != sink.Yes {
+			t.Errorf("%s: %+v, %+v", name, got, got.Observation)
+		}
+	}
+	if got := s.Unlock(t.Context(), r); got.Status != sink.Retry || got.Message != want {
+		t.Errorf("unlock: %+v", got)
 	}
 }
 

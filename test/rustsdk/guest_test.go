@@ -225,6 +225,27 @@ func TestABatchHasAnOutcomeForEachRequest(t *testing.T) {
 	}
 }
 
+func TestTheFieldsOfASagaArrive(t *testing.T) {
+	s := open(t, guest(t), wasmhost.SinkConfig{}, nil)
+	r := request("saga", "{}")
+	if got := s.Apply(t.Context(), r); got.Status != sink.OK || got.Observation.Ref != "None" {
+		t.Errorf("outside of sagas: %+v, %+v", got, got.Observation)
+	}
+	r.Run = &sink.Run{ID: "0f", Step: 3, Locks: []string{"0a", "0b"}, Held: true,
+		Before: &sink.Image{Exists: true, CID: "c", UID: "u", Content: []byte{0, 255}}}
+	const want = `Some(SagaRun { id: "0f", step: 3, locks: ["0a", "0b"], held: true, ` +
+		`before: Some(Image { exists: true, cid: "c", uid: "u", content: [0, 255] }) })`
+	if got := s.Apply(t.Context(), r); got.Status != sink.OK || got.Observation.Ref != want {
+		t.Errorf("apply: %+v, %+v", got, got.Observation)
+	}
+	if got := s.Restore(t.Context(), r); got.Status != sink.OK || got.Observation.Ref != want {
+		t.Errorf("restore: %+v, %+v", got, got.Observation)
+	}
+	if got := s.Unlock(t.Context(), r); got.Status != sink.Retry || got.Message != want {
+		t.Errorf("unlock: %+v", got)
+	}
+}
+
 func TestTooMuchStateIsTold(t *testing.T) {
 	s := open(t, guest(t), wasmhost.SinkConfig{}, nil)
 	if r := s.Apply(t.Context(), request("state", "")); r.Status != sink.Rejected || !strings.Contains(r.Message, "65537 bytes of state") {

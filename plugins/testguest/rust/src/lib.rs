@@ -18,6 +18,7 @@
 //! | spin | loops for ever |
 //! | hang | waits for something that never happens |
 //! | state | returns one byte more of adapter state than may be |
+//! | saga | answers what the request says of a saga; restore and unlock do so whatever the key |
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,7 +37,7 @@ fn plugin() -> Plugin<Guest> {
         finds_by_key: true,
         ..Manifest::default()
     };
-    Plugin::new(manifest, Guest::configure).observe(Guest::apply).apply(Guest::apply).delete(Guest::delete).apply_batch(100, Guest::apply_batch)
+    Plugin::new(manifest, Guest::configure).observe(Guest::apply).apply(Guest::apply).delete(Guest::delete).apply_batch(100, Guest::apply_batch).restore(Guest::restore).unlock(Guest::unlock)
 }
 
 #[derive(Default)]
@@ -119,6 +120,7 @@ impl Guest {
             },
             "hang" => std::future::pending().await,
             "state" => o.adapter_state = vec![0; pawl::MAX_ADAPTER_STATE_BYTES + 1],
+            "saga" => o.reference = format!("{:?}", r.saga),
             word => return Err(Error::rejected(format!("{:?} is none of the words that this plugin knows", word))),
         }
         Ok(o)
@@ -126,6 +128,14 @@ impl Guest {
 
     async fn delete(self: Rc<Self>, _: Context, _: Request) -> Result<()> {
         Ok(())
+    }
+
+    async fn restore(self: Rc<Self>, _: Context, r: Request) -> Result<Observation> {
+        Ok(Observation { reference: format!("{:?}", r.saga), ..Observation::default() })
+    }
+
+    async fn unlock(self: Rc<Self>, _: Context, r: Request) -> Result<()> {
+        Err(Error::retry(format!("{:?}", r.saga)))
     }
 
     async fn apply_batch(self: Rc<Self>, cx: Context, rs: Vec<Request>) -> Result<Vec<Result<Observation>>> {
