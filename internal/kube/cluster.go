@@ -34,15 +34,16 @@ type Options struct {
 	Context string
 	// DialTimeout bounds connecting. Defaults to upstream.DefaultDialTimeout.
 	DialTimeout time.Duration
-	// Logger is told of a kubeconfig that can't be read again. Defaults to nowhere.
+	// Logger is told of files that can't be read again. Defaults to nowhere.
 	Logger *slog.Logger
 }
 
 // Cluster is an API server with credentials. It implements http.RoundTripper.
 //
-// A kubeconfig that changed is read again within a second, as long as it still
-// names the same server; so are the token of a service account, token files,
-// client certificates and the exec plugins' credentials, by their own rules.
+// Files that changed are read again within a second, as long as they still name the
+// same server: the kubeconfig, the client certificate, key and token that it names,
+// and the token of a service account. Exec plugins are asked again when their
+// credentials expired or were refused.
 type Cluster struct {
 	base *url.URL
 	rt   *reloader
@@ -82,9 +83,11 @@ func (c *Cluster) CloseIdleConnections() { c.rt.CloseIdleConnections() }
 type connection struct {
 	base      *url.URL
 	transport http.RoundTripper
+	files     []stamp // what was read, as it was before: it may change meanwhile
 }
 
 func connect(o Options) (*connection, error) {
+	files := stampsOf(nil, o.Kubeconfig)
 	c, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -107,11 +110,13 @@ func connect(o Options) (*connection, error) {
 	dialler := net.Dialer{Timeout: o.DialTimeout, ControlContext: upstream.AddressControl(base.Hostname())}
 	c.Dial = dialler.DialContext
 	c.WarningHandler = rest.NoWarnings{}
+	// client-go looks at these by itself, but only every few minutes.
+	files = stampsOf(files, c.CertFile, c.KeyFile, c.BearerTokenFile)
 	transport, err := rest.TransportFor(c)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{base, transport}, nil
+	return &connection{base, transport, files}, nil
 }
 
 func restConfig(o Options) (*rest.Config, error) {
@@ -136,19 +141,25 @@ func restConfig(o Options) (*rest.Config, error) {
 
 // stamp tells whether a file is still the one that was read.
 type stamp struct {
-	path string // with links resolved: a Secret's volume changes by a link
+	path string
+	real string // with links resolved: a Secret's volume changes by a link
 	mod  time.Time
 	size int64
 }
 
-func stampOf(path string) stamp {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return stamp{}
+// stampsOf adds the stamps of files to a list; "" is none.
+func stampsOf(list []stamp, paths ...string) []stamp {
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		s := stamp{path: path}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			if st, err := os.Stat(real); err == nil {
+				s.real, s.mod, s.size = real, st.ModTime(), st.Size()
+			}
+		}
+		list = append(list, s)
 	}
-	st, err := os.Stat(real)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{real, st.ModTime(), st.Size()}
+	return list
 }

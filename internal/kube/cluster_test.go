@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -164,6 +165,45 @@ func TestChangedKubeconfigIsReadAgain(t *testing.T) {
 	}
 }
 
+// A kubeconfig that is renewed every hour would else leave connections behind, each
+// with credentials that nobody is to use any more.
+func TestConnectionsThatWereReplacedAreClosed(t *testing.T) {
+	for name, user := range map[string]string{"token": "{token: t}", "exec": "{exec: {apiVersion: client.authentication.k8s.io/v1, command: %q, interactiveMode: Never}}"} {
+		t.Run(name, func(t *testing.T) {
+			dir, closed := t.TempDir(), make(chan struct{}, 1)
+			s := httptest.NewUnstartedServer(http.NotFoundHandler())
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateClosed {
+					closed <- struct{}{}
+				}
+			}
+			s.StartTLS()
+			defer s.Close()
+			if name == "exec" {
+				user = fmt.Sprintf(user, execPlugin(t, dir))
+			}
+			path := filepath.Join(dir, "config")
+			write(t, path, kubeconfig(s, user))
+			c, err := Open(Options{Kubeconfig: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask(t, c)
+			write(t, path, kubeconfig(s, "{token: another}"))
+			now := time.Now().Add(lookEvery)
+			c.rt.now = func() time.Time { return now }
+			ask(t, c)
+			select {
+			case <-closed:
+			case <-time.After(time.Minute):
+				t.Error("the earlier connection was left open")
+			}
+			c.CloseIdleConnections()
+			<-closed
+		})
+	}
+}
+
 func TestTokenFileIsReadAgain(t *testing.T) {
 	s, dir := apiServer(t), t.TempDir()
 	token := filepath.Join(dir, "token")
@@ -173,19 +213,30 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, c); got != "/version user=old" {
-		t.Error(got)
+	now := time.Now()
+	c.rt.now = func() time.Time { now = now.Add(lookEvery); return now }
+	for _, user := range []string{"old", "new"} {
+		write(t, token, "token-of-"+user)
+		if got := ask(t, c); got != "/version user="+user {
+			t.Errorf("%s, want that of %s", got, user)
+		}
 	}
 }
 
-func TestExecPluginGivesCredentials(t *testing.T) {
-	s, dir := apiServer(t), t.TempDir()
+// execPlugin writes a program that gives out a token, and returns its path.
+func execPlugin(t *testing.T, dir string) string {
+	t.Helper()
 	program := filepath.Join(dir, "login")
 	script := "#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"token-of-exec\"}}'\n"
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	user := fmt.Sprintf("{exec: {apiVersion: client.authentication.k8s.io/v1, command: %q, interactiveMode: Never}}", program)
+	return program
+}
+
+func TestExecPluginGivesCredentials(t *testing.T) {
+	s, dir := apiServer(t), t.TempDir()
+	user := fmt.Sprintf("{exec: {apiVersion: client.authentication.k8s.io/v1, command: %q, interactiveMode: Never}}", execPlugin(t, dir))
 	write(t, filepath.Join(dir, "config"), kubeconfig(s, user))
 	c, err := Open(Options{Kubeconfig: filepath.Join(dir, "config")})
 	if err != nil {

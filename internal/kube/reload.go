@@ -2,30 +2,27 @@ package kube
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
 
-// lookEvery is how often the kubeconfig is looked at, at most.
+// lookEvery is how often the files are looked at, at most.
 const lookEvery = time.Second
 
-// reloader carries requests over the newest connection that the kubeconfig gave.
+// reloader carries requests over the newest connection that the files gave.
 type reloader struct {
 	o   Options
 	now func() time.Time
 
 	mu     sync.Mutex
 	conn   *connection
-	read   stamp // of the file that conn is from
-	failed stamp // of the newest one that could not be used
+	failed []stamp // of the newest files that could not be used
 	looked time.Time
 }
 
 func newReloader(o Options, first *connection) *reloader {
 	r := &reloader{o: o, now: time.Now, conn: first}
-	if o.Kubeconfig != "" {
-		r.read = stampOf(o.Kubeconfig)
-	}
 	r.looked = r.now()
 	return r
 }
@@ -42,39 +39,51 @@ func (r *reloader) CloseIdleConnections() {
 	closeIdle(r.conn.transport)
 }
 
+// closeIdle looks below what client-go wraps a transport with, which does not pass this on.
 func closeIdle(t http.RoundTripper) {
-	if c, ok := t.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
+	for {
+		switch w := t.(type) {
+		case interface{ CloseIdleConnections() }:
+			w.CloseIdleConnections()
+			return
+		case interface{ WrappedRoundTripper() http.RoundTripper }:
+			t = w.WrappedRoundTripper()
+		default:
+			return
+		}
 	}
 }
 
-// current returns the newest connection. A file that can't be used leaves the
-// one that is there: its credentials may still be good.
+// current returns the newest connection. Files that can't be used leave the one
+// that is there: its credentials may still be good.
 func (r *reloader) current() *connection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.o.Kubeconfig == "" || now.Sub(r.looked) < lookEvery {
+	if now.Sub(r.looked) < lookEvery {
 		return r.conn
 	}
 	r.looked = now
-	seen := stampOf(r.o.Kubeconfig)
-	if seen == r.read || seen == r.failed {
+	var seen []stamp
+	for _, f := range r.conn.files {
+		seen = stampsOf(seen, f.path)
+	}
+	if slices.Equal(seen, r.conn.files) || slices.Equal(seen, r.failed) {
 		return r.conn
 	}
 	next, err := connect(r.o)
+	log := r.o.Logger.With("file", r.conn.files[0].path)
 	switch {
 	case err != nil:
 		r.failed = seen
-		r.o.Logger.Error("the kubeconfig changed and can't be used; the earlier one stays in use", "file", r.o.Kubeconfig, "cause", err)
+		log.Error("the kubeconfig or what it names changed and can't be used; the earlier one stays in use", "cause", err)
 	case next.base.String() != r.conn.base.String():
 		r.failed = seen
-		r.o.Logger.Error("the kubeconfig names another server now; restart pawl to follow it",
-			"file", r.o.Kubeconfig, "server", r.conn.base.Host, "now", next.base.Host)
+		log.Error("the kubeconfig names another server now; restart pawl to follow it", "server", r.conn.base.Host, "now", next.base.Host)
 	default:
 		closeIdle(r.conn.transport)
-		r.conn, r.read, r.failed = next, seen, stamp{}
-		r.o.Logger.Info("the kubeconfig was read again", "file", r.o.Kubeconfig)
+		r.conn, r.failed = next, nil
+		log.Info("credentials and address of the cluster were read again")
 	}
 	return r.conn
 }
