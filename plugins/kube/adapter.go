@@ -186,18 +186,23 @@ func (a *adapter) apply(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 	if want == nil {
 		return pawl.Rejected("there is no manifest to apply")
 	}
-	if r.Mode == pawl.CreateOnly {
-		if live, err := a.get(ctx, &id); err != nil {
+	create := r.Mode == pawl.CreateOnly
+	if create {
+		if err := want.onlyCreates(); err != nil {
 			return err
-		} else if !live.IsZero() {
-			return pawl.AlreadyExists(id.String() + " exists")
 		}
 	}
 	resp, err := a.patch(ctx, r, &id, want)
 	if err != nil {
 		return err
 	}
-	if isImmutable(resp) && a.cfg.recreates(&id) && r.Acked != nil && r.Acked.UID != "" {
+	if create && resp.Status == 409 {
+		// Others can conflict too, a quota's counter say; the object itself tells.
+		if live, err := a.get(ctx, &id); err == nil && !live.IsZero() {
+			return pawl.AlreadyExists(id.String() + " exists; it was left as it is")
+		}
+	}
+	if !create && isImmutable(resp) && a.cfg.recreates(&id) && r.Acked != nil && r.Acked.UID != "" {
 		if err := a.remove(ctx, &id, r.Acked.UID); err != nil && !isNotFound(err) {
 			return err
 		}

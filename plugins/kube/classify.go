@@ -102,6 +102,8 @@ func (a *adapter) classify(resp *pawl.HTTPResponse, id *identity, what string) e
 		e.Status = pawl.StatusAlreadyExists
 	case s.code == 409:
 		e.Status = pawl.StatusConflict
+	case s.code == 405 && s.isStatus: // of a kind that can be applied: it is being retired
+		e.Status, e.RetryAfter = pawl.StatusRetry, kindWait
 	case s.code == 408, s.code == 410, s.code == 425, s.code == 429, s.code >= 500, s.code < 400:
 		e.Status, e.RetryAfter = pawl.StatusRetry, s.retryAfter
 		e.WholeTarget = s.retryAfter > 0 && (s.code == 429 || s.code == 503)

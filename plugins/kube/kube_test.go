@@ -267,7 +267,8 @@ func TestAnswersBecomeStatuses(t *testing.T) {
 		"no object":       {200, `{"kind":"ConfigMap"}`, pawl.StatusRetry, "metadata.uid"},
 		"no JSON":         {200, `<html>`, pawl.StatusRetry, "not valid JSON"},
 		"on its way out":  {200, `{"metadata":{"uid":"u","deletionTimestamp":"2030","finalizers":["f/g"]}}`, pawl.StatusInProgress, "f/g"},
-		"method unknown":  {405, status("MethodNotAllowed", `no`, ""), pawl.StatusRejected, "405"},
+		"kind goes":       {405, status("MethodNotAllowed", `patch not allowed while custom resource definition is terminating`, ""), pawl.StatusRetry, "terminating"},
+		"no such method":  {405, `<html>`, pawl.StatusRejected, "405"},
 		"media type":      {415, status("UnsupportedMediaType", `no`, ""), pawl.StatusRejected, "415"},
 		"history expired": {410, status("Expired", `old`, ""), pawl.StatusRetry, "old"},
 	} {
@@ -297,6 +298,33 @@ func TestAnApplyForcesUnlessItReports(t *testing.T) {
 		want := "PATCH /api/v1/namespaces/y/configmaps/x?fieldManager=pawl-test&force=" + c.want + "&fieldValidation=Strict"
 		if !slices.Equal(s.requests, []string{want}) {
 			t.Errorf("sent %q, want %q", s.requests, want)
+		}
+	}
+}
+
+// A creation is one conditional request, so that nobody can come between; and what
+// conflicted with it is looked at, for it need not be the object.
+func TestCreationsAreConditional(t *testing.T) {
+	s := &api{status: 201, body: `{"metadata":{"uid":"u","resourceVersion":"7"}}`}
+	k := pawltest.New(t, &adapter{}, pawltest.Options{Upstream: s})
+	create := &pawl.Request{Key: testKey, Mode: pawl.CreateOnly, Payload: []byte(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"y","creationTimestamp":null},"data":{"a":"1"},"status":{}}`)}
+	if got := k.Apply(create); got.Status != pawl.StatusOK || len(s.requests) != 1 || s.bodies[0] !=
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"y","resourceVersion":"9223372036854775807"},"data":{"a":"1"}}` {
+		t.Errorf("%v: sent %q %s", got.Status, s.requests, s.bodies)
+	}
+	for look, want := range map[int]pawl.Status{200: pawl.StatusAlreadyExists, 404: pawl.StatusConflict, 500: pawl.StatusConflict} {
+		s := &api{status: 409, body: `{"kind":"Status","reason":"Conflict","message":"changed","details":{"name":"x"}}`}
+		k := pawltest.New(t, &adapter{}, pawltest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && r.URL.Path != "/api/v1" {
+				w.WriteHeader(look)
+				_, _ = io.WriteString(w, `{"kind":"Status","details":{"name":"x"}}`)
+				return
+			}
+			s.ServeHTTP(w, r)
+		})})
+		if got := k.Apply(create); got.Status != want {
+			t.Errorf("a conflict, and a look that is answered %d: %v, want %v", look, got.Status, want)
 		}
 	}
 }

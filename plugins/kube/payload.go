@@ -94,12 +94,25 @@ func (d *desired) tidy(metadata jsondoc.Value) error {
 	if !rewrite && !stringData {
 		return nil
 	}
-	if err := d.rewrite(metadata, stringData); err != nil {
+	if err := d.rewrite(metadata, stringData, ""); err != nil {
 		return err
 	}
 	var err error
 	d.root, err = parse(d.body)
 	return err
+}
+
+// noVersion is a resourceVersion that no object ever has: they count from 1.
+const noVersion = "9223372036854775807"
+
+// onlyCreates makes what is sent conditional on there being no object. An apply of
+// a resourceVersion is refused where the object has another one, in the very
+// transaction that would write, and is a creation where there is none. To POST the
+// manifest would be as atomic, but it makes us own the fields by another operation
+// than later applies do, which could then remove none of them.
+func (d *desired) onlyCreates() error {
+	metadata, _ := d.root.Get("metadata")
+	return d.rewrite(metadata, false, noVersion)
 }
 
 // emptyStatus reports whether a status is one of those that generators write.
@@ -130,7 +143,9 @@ func saysNothing(v jsondoc.Value) bool {
 	return false
 }
 
-func (d *desired) rewrite(metadata jsondoc.Value, stringData bool) error {
+// rewrite writes body without what only the server sets, but with a
+// resourceVersion, if not empty.
+func (d *desired) rewrite(metadata jsondoc.Value, stringData bool, version string) error {
 	w := writer{b: append(make([]byte, 0, len(d.body)+64), '{')}
 	for key, v := range d.root.Members {
 		switch {
@@ -143,6 +158,12 @@ func (d *desired) rewrite(metadata jsondoc.Value, stringData bool) error {
 					w.key(k)
 					w.b = append(w.b, m.Raw()...)
 				}
+			}
+			if version != "" {
+				w.key("resourceVersion")
+				w.b = append(w.b, '"')
+				w.b = append(w.b, version...)
+				w.b = append(w.b, '"')
 			}
 			w.b = append(w.b, '}')
 		default:
