@@ -33,6 +33,9 @@ func (l *loader) check(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Sinks)) {
 		l.checkSink(c, c.Sinks[name], "sinks."+name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sagas)) {
+		l.checkSaga(c, c.Sagas[name], "sagas."+name)
+	}
 }
 
 // wrong notes an error at path unless path has one, or a section around it has.

@@ -17,7 +17,8 @@ import (
 //	min, max bounds, both allowed; zero: what 0 means where min would forbid it
 //	oneof    the words allowed, separated by |
 //	unit     what a number counts
-//	type     "path" (relative to the file's folder) where the Go type does not tell
+//	type     "path" (relative to the file's folder) or "scalar" (any one value) where the Go type does not tell
+//	names    "identifiers": the names of the table have underscores, not hyphens
 //	inherits "defaults": an unset key takes its value from the same section there
 //	flag     the command line flag that sets it
 //	doc      one sentence or more for people
@@ -35,6 +36,7 @@ type Config struct {
 	Upstreams map[string]Upstream `key:"upstreams" doc:"Addresses that plugins may reach, with the credentials that they never see."`
 	Defaults  SinkSettings        `key:"defaults" doc:"Settings of every sink that does not set them itself."`
 	Sinks     map[string]Sink     `key:"sinks" doc:"Targets by name: a plugin, its config, and the upstreams granted to it."`
+	Sagas     map[string]Saga     `key:"sagas" doc:"Templates by name: sagas that callers start with a few parameters, and without knowing the sinks."`
 
 	origins map[string]origin // where each value that is no default comes from, by key path
 	bundled []string          // the plugins that are there undeclared

@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strconv"
 )
 
 // Differences lists the keys whose values differ between two configurations,
@@ -29,6 +30,14 @@ func differ(a, b reflect.Value, f *field, path string, found func(path string)) 
 			}
 		case kindTable:
 			differTables(x, y, c, p, found)
+		case kindSeries:
+			for i := range max(x.Len(), y.Len()) {
+				if at := join(p, strconv.Itoa(i+1)); i < min(x.Len(), y.Len()) {
+					differ(x.Index(i), y.Index(i), c, at, found)
+				} else {
+					found(at)
+				}
+			}
 		default:
 			if !reflect.DeepEqual(x.Interface(), y.Interface()) {
 				found(p)

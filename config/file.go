@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/sagatemplate/form"
 )
 
 // parseFile reads the one YAML document of the file. What it returns is nil if
@@ -80,7 +81,7 @@ func (l *loader) section(f *field, n *yaml.Node, path string) map[string]any {
 
 // wantKeys says what f needs: its keys, unless they are too many to read.
 func wantKeys(f *field) string {
-	const few = 10
+	const few = 11
 	if len(f.children) > few {
 		return "keys with values"
 	}
@@ -92,8 +93,8 @@ func (l *loader) table(f *field, n *yaml.Node, path string) map[string]any {
 	out := map[string]any{}
 	for _, p := range l.pairs(n, path, "names, each with its keys") {
 		name := p.key.Value
-		if what := badName(name); what != "" {
-			l.fail(at(p.key), join(path, keyText(name)), what, "names have lower-case letters, digits and hyphens, start with none of the last, and have at most 63 of them")
+		if what, hint := f.badName(name); what != "" {
+			l.fail(at(p.key), join(path, keyText(name)), what, hint)
 			l.section(f, p.value, join(path, keyText(name))) // so that what else is wrong there is told at once
 			continue
 		}
@@ -104,13 +105,39 @@ func (l *loader) table(f *field, n *yaml.Node, path string) map[string]any {
 	return out
 }
 
-// badName says what is wrong with the name of a sink, plugin or upstream, which
-// share the rule for sinks.
-func badName(name string) string {
-	if record.ValidateSink(name) == nil {
-		return ""
+// series reads the list n of f's sections.
+func (l *loader) series(f *field, n *yaml.Node, path string) map[string]any {
+	if n.Kind != yaml.SequenceNode {
+		l.fail(at(n), path, "needs a list of sections, not "+describe(n), "begin each with -")
+		return nil
 	}
-	return fmt.Sprintf("%s is no name", shown(name))
+	if err := within(f, len(n.Content), strconv.Atoi, strconv.Itoa); err != nil {
+		l.failLeaf(at(n), path, problemf("it needs "+f.min+" to "+f.max, "has %d %s", len(n.Content), f.unit))
+		return nil
+	}
+	out := map[string]any{}
+	for i, c := range n.Content {
+		number := strconv.Itoa(i + 1)
+		l.origins[join(path, number)] = at(c)
+		l.names[path] = append(l.names[path], number)
+		out[number] = l.section(f, c, join(path, number))
+	}
+	return out
+}
+
+// badName says what is wrong with a name in table f: of a sink, plugin, upstream
+// or saga, which share the rule for sinks, or of a parameter.
+func (f *field) badName(name string) (what, hint string) {
+	ok := record.ValidateSink(name) == nil
+	hint = "names have lower-case letters, digits and hyphens, start with none of the last, and have at most 63 of them"
+	if f.words {
+		ok = form.ValidName(name)
+		hint = "names have lower-case letters, digits and underscores, start with a letter, and have at most 63 of them"
+	}
+	if ok {
+		return "", ""
+	}
+	return shown(name) + " is no name", hint
 }
 
 // value reads what stands at the key at path; nil if it is wrong or if it goes elsewhere.
@@ -121,9 +148,11 @@ func (l *loader) value(f *field, n *yaml.Node, path string) any {
 		return l.section(f, n, path)
 	case kindTable:
 		return l.table(f, n, path)
-	case kindObject:
-		if raw, ok := l.object(n, path); ok {
-			l.objects[path] = raw
+	case kindSeries:
+		return l.series(f, n, path)
+	case kindObject, kindScalar:
+		if raw, ok := l.object(f, n, path); ok {
+			l.objects[path], l.trees[path] = raw, n
 		}
 		return nil
 	}

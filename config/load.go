@@ -115,8 +115,9 @@ type loader struct {
 	layers  *viper.Viper
 	origins map[string]origin          // of sections, names and leaves that somebody wrote
 	items   map[string][]*yaml.Node    // of lists that the file gives and nothing overrides
-	names   map[string][]string        // of each table, by its path, in the order of the file
+	names   map[string][]string        // of each table and series, by its path, in the order of the file
 	objects map[string]json.RawMessage // free-form; kept from viper, which folds the case of keys
+	trees   map[string]*yaml.Node      // what they were made of
 	nodes   int                        // values in objects so far
 	badKeys map[string]bool            // paths with an error, left out of further checks
 	errs    Errors
@@ -126,7 +127,7 @@ func load(name string, data []byte, env map[string]string, o Options) (*Config, 
 	l := &loader{
 		file: name, env: env, bundled: o.Bundled, schema: schema(), layers: viper.New(),
 		origins: map[string]origin{}, items: map[string][]*yaml.Node{}, names: map[string][]string{},
-		objects: map[string]json.RawMessage{}, badKeys: map[string]bool{},
+		objects: map[string]json.RawMessage{}, trees: map[string]*yaml.Node{}, badKeys: map[string]bool{},
 	}
 	if doc := l.parseFile(data); doc != nil {
 		if err := l.layers.MergeConfigMap(l.section(l.schema, doc, "")); err != nil {
@@ -154,7 +155,7 @@ func load(name string, data []byte, env map[string]string, o Options) (*Config, 
 	return c, nil
 }
 
-// tableNames is how schema.walk learns the names of a table.
+// tableNames is how schema.walk learns the names of a table or series.
 func (l *loader) tableNames(path string) []string { return l.names[path] }
 
 // setFlags puts what the command line says over all else.
@@ -274,7 +275,13 @@ func (l *loader) fill(v reflect.Value, f *field, path string) {
 				l.fill(e, c, join(p, name))
 				target.SetMapIndex(reflect.ValueOf(name), e)
 			}
-		case kindObject:
+		case kindSeries:
+			names := l.names[p]
+			target.Set(reflect.MakeSlice(target.Type(), len(names), len(names)))
+			for i, name := range names {
+				l.fill(target.Index(i), c, join(p, name))
+			}
+		case kindObject, kindScalar:
 			if raw := l.objects[p]; raw != nil {
 				target.SetBytes(raw)
 			}

@@ -18,12 +18,16 @@ const (
 	objectMaxNodes = 100_000 // of all together
 )
 
-// object turns the free-form mapping n into JSON. Keys keep their order and
-// case, and numbers their digits where JSON can write them so. ok is false if
-// something was wrong, which is noted.
-func (l *loader) object(n *yaml.Node, path string) (raw json.RawMessage, ok bool) {
-	if n.Kind != yaml.MappingNode {
+// object turns n, the free-form mapping or the value at f, into JSON. Keys keep
+// their order and case, and numbers their digits where JSON can write them so.
+// ok is false if something was wrong, which is noted.
+func (l *loader) object(f *field, n *yaml.Node, path string) (raw json.RawMessage, ok bool) {
+	switch {
+	case f.kind == kindObject && n.Kind != yaml.MappingNode:
 		l.fail(at(n), path, "needs a mapping, not "+describe(n), "")
+		return nil, false
+	case f.kind == kindScalar && (n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null"):
+		l.fail(at(n), path, "needs a string, a number or a boolean, not "+describe(n), "")
 		return nil, false
 	}
 	before := len(l.errs)

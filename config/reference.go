@@ -55,6 +55,9 @@ var example string
 // HTTP service.
 func Example() string { return example }
 
+//go:embed example-sagas.yaml
+var exampleSagas string
+
 //go:embed intro.md
 var intro string
 
@@ -62,7 +65,7 @@ var intro string
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from the tags in config/config.go and from config/intro.md by: go generate ./config -->\n\n")
-	b.WriteString(strings.Replace(intro, "{{example}}", strings.TrimSpace(example), 1))
+	b.WriteString(strings.NewReplacer("{{example}}", strings.TrimSpace(example), "{{sagas}}", strings.TrimSpace(exampleSagas)).Replace(intro))
 	b.WriteString("\n## All keys\n")
 	section := ""
 	for _, e := range Reference() {

@@ -16,7 +16,7 @@ func TestEveryYAMLBlockInTheDocsLoads(t *testing.T) {
 		t.Fatalf("found %d blocks", len(blocks))
 	}
 	for _, b := range blocks {
-		if _, err := Load(Options{File: write(t, b[1])}); err != nil {
+		if _, err := Load(Options{File: write(t, b[1]), Bundled: []string{"http", "kube", "spicedb"}}); err != nil {
 			t.Errorf("%v\n%s", err, b[1])
 		}
 	}
@@ -74,11 +74,11 @@ func TestTableOfKeysIsSound(t *testing.T) {
 }
 
 func TestNothingButKeysStandsInTags(t *testing.T) {
-	known := []string{"key", "default", "dynamic", "min", "max", "zero", "oneof", "unit", "type", "flag", "inherits", "required", "doc"}
+	known := []string{"key", "default", "dynamic", "min", "max", "zero", "oneof", "unit", "type", "flag", "inherits", "required", "names", "doc"}
 	name := regexp.MustCompile(`(\w+):"`)
 	var visit func(rt reflect.Type)
 	visit = func(rt reflect.Type) {
-		for rt.Kind() == reflect.Pointer || rt.Kind() == reflect.Map {
+		for rt.Kind() == reflect.Pointer || rt.Kind() == reflect.Map || rt.Kind() == reflect.Slice {
 			rt = rt.Elem()
 		}
 		if rt.Kind() != reflect.Struct || rt.PkgPath() != reflect.TypeFor[Config]().PkgPath() {

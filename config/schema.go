@@ -16,7 +16,9 @@ const (
 	kindSection  kind = iota // a mapping with fixed keys
 	kindOptional             // the same, absent unless something in it is set
 	kindTable                // a mapping from names that people choose to sections
+	kindSeries               // a list of sections, which go by their numbers, from 1
 	kindObject               // any mapping; kept as JSON
+	kindScalar               // a string, a number or a boolean; kept as JSON
 	kindList                 // a list of strings
 	kindString
 	kindPath
@@ -29,7 +31,7 @@ const (
 )
 
 var kindNames = [...]string{
-	"section", "section", "names", "object", "list of strings", "string", "path", "string", "boolean",
+	"section", "section", "names", "list of sections", "object", "value", "list of strings", "string", "path", "string", "boolean",
 	"whole number", "number", "duration", "size",
 }
 
@@ -45,11 +47,12 @@ type field struct {
 	pattern  string // the whole path: "sinks.<name>.timeout"
 	index    []int  // for reflect.Value.FieldByIndex of the struct it is in
 	kind     kind
-	elem     reflect.Type // of a table: what a name maps to; of an optional section: its struct
+	elem     reflect.Type // of a table and a series: what is in it; of an optional section: its struct
 	children []*field     // in the order of the Go fields
 	required bool
 	inherits bool // an unset one takes the value of the same key elsewhere; see inherited
 	oneof    []string
+	words    bool // of a table: its names are identifiers
 
 	def, dynamic, min, max, zero, unit, flag, doc string
 }
@@ -82,8 +85,8 @@ func fieldOf(sf reflect.StructField, path string, index []int, inherits bool) *f
 	inherits = inherits || tag.Get("inherits") != ""
 	f := &field{
 		key: tag.Get("key"), pattern: path, index: index, kind: kindOf(sf), inherits: inherits,
-		required: tag.Get("required") != "",
-		def:      tag.Get("default"), dynamic: tag.Get("dynamic"),
+		required: tag.Get("required") != "", words: tag.Get("names") != "",
+		def: tag.Get("default"), dynamic: tag.Get("dynamic"),
 		min: tag.Get("min"), max: tag.Get("max"), zero: tag.Get("zero"),
 		unit: tag.Get("unit"), flag: tag.Get("flag"), doc: tag.Get("doc"),
 	}
@@ -96,9 +99,9 @@ func fieldOf(sf reflect.StructField, path string, index []int, inherits bool) *f
 	case kindOptional:
 		f.elem = sf.Type.Elem()
 		f.children = fieldsOf(f.elem, path+".", nil, inherits)
-	case kindTable:
+	case kindTable, kindSeries:
 		f.elem = sf.Type.Elem()
-		f.children = fieldsOf(f.elem, path+".<name>.", nil, inherits)
+		f.children = fieldsOf(f.elem, path+"."+f.kind.anyName()+".", nil, inherits)
 	}
 	return f
 }
@@ -112,6 +115,9 @@ func kindOf(sf reflect.StructField) kind {
 	case reflect.TypeFor[Sensitive]():
 		return kindSecret
 	case reflect.TypeFor[json.RawMessage]():
+		if sf.Tag.Get("type") == "scalar" {
+			return kindScalar
+		}
 		return kindObject
 	case reflect.TypeFor[record.ConflictPolicy](), reflect.TypeFor[record.DeletionPolicy]():
 		return kindString
@@ -122,6 +128,9 @@ func kindOf(sf reflect.StructField) kind {
 	case reflect.Map:
 		return kindTable
 	case reflect.Slice:
+		if sf.Type.Elem().Kind() == reflect.Struct {
+			return kindSeries
+		}
 		return kindList
 	case reflect.Bool:
 		return kindBool
@@ -157,18 +166,31 @@ func (f *field) keys() []string {
 	return out
 }
 
+// anyName stands for the names of a table, or the numbers of a series; "" where
+// there are none.
+func (k kind) anyName() string {
+	switch k {
+	case kindTable:
+		return "<name>"
+	case kindSeries:
+		return "<n>"
+	}
+	return ""
+}
+
 // walk visits f's descendants in order, a section before what is in it. names
-// gives the names of the table at a path; a nil names visits each table once,
-// with the name "<name>".
+// gives the names of the table or series at a path; a nil names visits each
+// once, with the name anyName.
 func (f *field) walk(path string, names func(path string) []string, visit func(f *field, path string)) {
 	for _, c := range f.children {
 		at := join(path, c.key)
 		visit(c, at)
-		if c.kind != kindTable {
+		name := c.kind.anyName()
+		if name == "" {
 			c.walk(at, names, visit)
 			continue
 		}
-		all := []string{"<name>"}
+		all := []string{name}
 		if names != nil {
 			all = names(at)
 		}

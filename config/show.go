@@ -60,7 +60,9 @@ func (c *Config) valueNode(v reflect.Value, f *field, path string) (*yaml.Node, 
 		return c.node(v.Elem(), f, path)
 	case kindTable:
 		return c.tableNode(v, f, path)
-	case kindObject:
+	case kindSeries:
+		return c.seriesNode(v, f, path)
+	case kindObject, kindScalar:
 		if v.Len() == 0 {
 			return nil, nil
 		}
@@ -86,6 +88,18 @@ func (c *Config) tableNode(v reflect.Value, f *field, path string) (*yaml.Node, 
 			return nil, err
 		}
 		n.Content = append(n.Content, word(name), value)
+	}
+	return n, nil
+}
+
+func (c *Config) seriesNode(v reflect.Value, f *field, path string) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.SequenceNode}
+	for i := range v.Len() {
+		item, err := c.node(v.Index(i), f, join(path, strconv.Itoa(i+1)))
+		if err != nil {
+			return nil, err
+		}
+		n.Content = append(n.Content, item)
 	}
 	return n, nil
 }

@@ -25,6 +25,15 @@ sinks:
     drift_interval: 0
     sensitive: [/a b, "/true", /x#y]
     config: {Path: "/x/{key}", n: 1.0, big: 18446744073709551615, deep: {a: [1, "2", "", ~, {}], "yes": "no"}, text: "a\nb\u2028\t\"é"}
+sagas:
+  both:
+    params:
+      name: {pattern: "[a-z0-9]+", default: "007"}
+      count: {type: integer, default: 7, min: 1}
+      on: {type: boolean, default: true}
+    steps:
+      - {sink: files, key: "a/{{.name}}", verb: create, payload: {n: "{{.count}}", on: "{{.on}}", "a.b/c": ["x {{.name}}"]}}
+      - {sink: files, key: "b/{{.name}}", verb: delete, after: forget}
 `
 
 func TestShownConfigurationLoadsToTheSame(t *testing.T) {
@@ -54,6 +63,7 @@ func TestShownConfigurationSaysWhereValuesComeFrom(t *testing.T) {
 		"level: warn # line 3\n", "format: json # PAWL_LOG_FORMAT\n", "path: /data # --store\n",
 		"max_in_flight: 4096\n", "timeout: 10s # defaults, line 4\n", "value: '[redacted]' # line 8\n",
 		"    config:\n      Path: /x/{key}\n      n: 1.0\n",
+		"default: \"007\"\n", "default: 7\n", "default: true\n", "      - sink: files # line 25\n", "        after: forget # line 26\n",
 	} {
 		if !strings.Contains(string(shown), want) {
 			t.Errorf("lacks %q:\n%s", want, shown)
