@@ -153,11 +153,26 @@ func (c *cluster) kinds(t *testing.T) {
 	c.edit(t, path, `{"spec":{"size":9}}`)
 	eventually(t, "its drift is corrected", func() bool { return c.get(t, path).at("spec", "size") == 3.0 })
 
-	r.deleted(t, "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com", "")
-	eventually(t, "the kind is missed again", func() bool {
-		status, _ := c.call(t, "GET", "/apis/example.com/v1", "", "")
-		return status == 404
+	// The group is retired, and its objects with it; when it returns, so do they.
+	retire := func() {
+		t.Helper()
+		r.deleted(t, "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com", "")
+		eventually(t, "the kind is missed again", func() bool {
+			status, _ := c.call(t, "GET", "/apis/example.com/v1", "", "")
+			return status == 404
+		})
+	}
+	uid := c.get(t, path).at("metadata", "uid")
+	retire()
+	eventually(t, "looks tell that the kind is missing", func() bool {
+		return strings.Contains(r.Sinks()[0].LastError, "no kind Widget in example.com/v1")
 	})
+	r.acked(t, "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com", widgetCRD)
+	eventually(t, "it is made anew", func() bool {
+		status, o := c.call(t, "GET", path, "", "")
+		return status == 200 && o.at("metadata", "uid") != uid && o.at("spec", "size") == 3.0
+	})
+	retire()
 	// Without the kind there are no objects: the record goes.
 	r.deleted(t, key, "")
 }

@@ -17,54 +17,6 @@ import (
 	"github.com/pawlsync/pawl/test/e2e/proxy"
 )
 
-// versions returns the resourceVersions of a namespace's ConfigMaps by name.
-func (c *cluster) versions(t *testing.T, ns string) map[string]string {
-	t.Helper()
-	items, _ := c.get(t, "/api/v1/namespaces/"+ns+"/configmaps")["items"].([]any)
-	out := map[string]string{}
-	for _, i := range items {
-		o := object(i.(map[string]any))
-		out[o.at("metadata", "name").(string)] = o.version()
-	}
-	return out
-}
-
-func (c *cluster) thousand(t *testing.T) {
-	const n = 1000
-	c.namespace(t, "thousand")
-	o := engine.SinkOptions{DriftInterval: time.Second}
-	r := c.rig(t, `{}`, o)
-	generations := make([]uint64, n)
-	key := func(i int) string { return fmt.Sprintf("v1/ConfigMap/thousand/c%d", i) }
-	payload := func(i int) string {
-		return configMap("thousand", fmt.Sprintf("c%d", i), fmt.Sprintf(`{"n":"%d","more":"x"}`, i))
-	}
-	for i := range n {
-		generations[i] = r.put(t, key(i), payload(i))
-	}
-	for i, g := range generations {
-		if res := r.settle(t, key(i), g); !res.Done {
-			t.Fatalf("%s: %+v", key(i), res)
-		}
-	}
-	before := c.versions(t, "thousand")
-	if len(before) != n {
-		t.Fatalf("%d objects", len(before))
-	}
-	// The same again, and drift checks: not one write.
-	for i := range n {
-		if g := r.put(t, key(i), payload(i)); g != generations[i] {
-			t.Fatal("the same content is a new generation")
-		}
-	}
-	r.seenBy(t, 2*n)
-	for name, v := range c.versions(t, "thousand") {
-		if before[name] != v {
-			t.Fatalf("%s was written", name)
-		}
-	}
-}
-
 // through returns a rig whose requests pass through a proxy.
 func (c *cluster) through(t *testing.T, config string, o engine.SinkOptions) (*rig, *proxy.Proxy) {
 	t.Helper()

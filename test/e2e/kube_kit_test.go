@@ -41,12 +41,11 @@ func (o object) at(path ...string) any {
 
 func (o object) version() string { s, _ := o.at("metadata", "resourceVersion").(string); return s }
 
-// call sends a request as the administrator and returns the status and the answer.
-func (c *cluster) call(t *testing.T, method, path, contentType, body string) (int, object) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, c.URL+path, strings.NewReader(body))
+// send sends a request as the administrator and returns the status and the answer.
+func (c *cluster) send(ctx context.Context, method, path, contentType, body string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.Token)
 	if contentType != "" {
@@ -54,18 +53,25 @@ func (c *cluster) call(t *testing.T, method, path, contentType, body string) (in
 	}
 	res, err := c.Client().Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
+	return res.StatusCode, answer, err
+}
+
+// call is send for what is answered with an object.
+func (c *cluster) call(t *testing.T, method, path, contentType, body string) (int, object) {
+	t.Helper()
+	status, answer, err := c.send(t.Context(), method, path, contentType, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var o object
-	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&o); err != nil && res.StatusCode < 400 {
-		t.Fatalf("%s %s: %s: %s", method, path, res.Status, answer)
+	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&o); err != nil && status < 400 {
+		t.Fatalf("%s %s: %d: %s", method, path, status, answer)
 	}
-	return res.StatusCode, o
+	return status, o
 }
 
 // must is call for what has to succeed.

@@ -101,27 +101,6 @@ func (c *cluster) admission(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 
-	// A webhook that nobody answers for.
-	c.create(t, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1",
-		"kind":"ValidatingWebhookConfiguration","metadata":{"name":"absent"},"webhooks":[{"name":"absent.example.com","failurePolicy":"Fail",
-		"sideEffects":"None","admissionReviewVersions":["v1"],"timeoutSeconds":1,"clientConfig":{"url":"https://127.0.0.1:1/"},
-		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["endpoints"]}]}]}`)
-	hook := "v1/Endpoints/admission/e"
-	endpoints := `{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"e","namespace":"admission"}}`
-	eventually(t, "the webhook is in force", func() bool {
-		status, _ := c.call(t, "POST", "/api/v1/namespaces/admission/endpoints?dryRun=All", "application/json", endpoints)
-		return status == 500
-	})
-	generation := r.put(t, hook, endpoints)
-	eventually(t, "the webhook fails", func() bool {
-		st := r.status(t, hook)
-		return st.Reason == record.ReasonRetryable && strings.Contains(st.Message, "failed calling webhook")
-	})
-	c.remove(t, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/absent")
-	if res := r.settle(t, hook, generation); !res.Done {
-		t.Errorf("%+v", res)
-	}
-
 	// A quota that is used up, until somebody raises it.
 	c.create(t, "/api/v1/namespaces/admission/resourcequotas", `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"secrets":"1"}}}`)
 	quota := func(hard string) {
@@ -135,7 +114,7 @@ func (c *cluster) admission(t *testing.T) {
 		status, _ := c.call(t, "POST", "/api/v1/namespaces/admission/secrets?dryRun=All", "application/json", secret)
 		return status == 403
 	})
-	generation = r.put(t, key, secret)
+	generation := r.put(t, key, secret)
 	eventually(t, "the quota is used up", func() bool {
 		st := r.status(t, key)
 		return st.Reason == record.ReasonRetryable && strings.Contains(st.Message, "exceeded quota")

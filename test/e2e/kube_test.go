@@ -47,7 +47,11 @@ func TestKube(t *testing.T) {
 			{"ImmutableFields", (*cluster).immutable},
 			{"WhatKubernetesRefuses", (*cluster).refusals},
 			{"AdmissionAndQuotas", (*cluster).admission},
+			{"WebhooksThatDenyAndHang", (*cluster).webhooks},
 			{"AnAccountWithFewRights", (*cluster).rights},
+			{"NoRoomAtTheServer", (*cluster).pressure},
+			{"CredentialsThatExpire", (*cluster).expiry},
+			{"CreationsThatRace", (*cluster).creations},
 			{"TheProgram", (*cluster).program},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -58,6 +62,7 @@ func TestKube(t *testing.T) {
 	})
 	for _, test := range []test{
 		{"AThousandObjectsAndNoWriteMore", (*cluster).thousand},
+		{"ADayOfDriftChecks", (*cluster).day},
 		{"Conformance", (*cluster).conformance},
 		{"FaultsOnTheWay", (*cluster).faults},
 		{"TheServerDiesAndReturns", (*cluster).restart},

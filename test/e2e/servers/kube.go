@@ -2,12 +2,9 @@ package servers
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,9 +90,9 @@ func (k *Kube) StartAPI(ctx context.Context) error {
 	}
 	k.api, err = start(program, k.dir,
 		"--etcd-servers", k.etcdURL, "--cert-dir", "certs", "--secure-port", k.port, "--bind-address", "127.0.0.1",
-		"--service-account-key-file", "sa.key", "--service-account-signing-key-file", "sa.key",
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-cluster-ip-range", "10.0.0.0/24",
-		"--token-auth-file", "tokens.csv", "--authorization-mode", "RBAC")
+		"--service-account-key-file", keyFile, "--service-account-signing-key-file", keyFile,
+		"--service-account-issuer", issuer, "--service-cluster-ip-range", "10.0.0.0/24",
+		"--token-auth-file", "tokens.csv", "--client-ca-file", clientCAsFile, "--authorization-mode", "RBAC")
 	if err != nil {
 		return err
 	}
@@ -128,12 +125,7 @@ func (k *Kube) writeFiles() error {
 	if err := os.MkdirAll(filepath.Join(k.dir, "certs"), 0o700); err != nil {
 		return err
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return err
-	}
-	block := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := os.WriteFile(filepath.Join(k.dir, "sa.key"), block, 0o600); err != nil {
+	if err := k.writeKeys(); err != nil {
 		return err
 	}
 	tokens := TokenAdmin + ",admin,admin,system:masters\n" + TokenLimited + ",limited,limited\n"
