@@ -53,6 +53,12 @@ func (r *run) viewLocked() View {
 		v.State = *r.state
 		v.State.Steps = slices.Clone(r.state.Steps)
 		v.Unresolved = r.state.Unresolved(time.Now())
+		if v.State.Outcome != "" && !r.isKnown() { // not durable: after a crash it might be another
+			v.State.Outcome, v.State.Phase = "", Forward
+			if v.State.FailedStep > 0 {
+				v.State.Phase = Undoing
+			}
+		}
 	}
 	return v
 }

@@ -95,10 +95,8 @@ func TestAMaskHidesWhatItsPathsLeadTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r Resource
-		m.Show(&r, []byte(c.payload))
-		if string(r.Payload) != c.want {
-			t.Errorf("%s of %s: %s, want %s", c.pointers, c.payload, r.Payload, c.want)
+		if got, _, _ := m.Show([]byte(c.payload)); string(got) != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.pointers, c.payload, got, c.want)
 		}
 	}
 }
@@ -106,10 +104,8 @@ func TestAMaskHidesWhatItsPathsLeadTo(t *testing.T) {
 func TestAPayloadThatCantBeSearchedIsHiddenWhole(t *testing.T) {
 	mask, _ := NewMask([]string{"/a"})
 	for _, payload := range []string{"no json", `{"a":"secret"`, "{\"a\":\"\xff\"}"} {
-		var r Resource
-		mask.Show(&r, []byte(payload))
-		if r.Payload != nil || r.PayloadBase64 != nil || !r.PayloadHidden {
-			t.Errorf("%q is shown: %+v", payload, r)
+		if asJSON, base64, hidden := mask.Show([]byte(payload)); asJSON != nil || base64 != nil || !hidden {
+			t.Errorf("%q is shown: %s, %s, %v", payload, asJSON, base64, hidden)
 		}
 	}
 }

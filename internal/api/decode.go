@@ -68,10 +68,13 @@ func (o *Order) fields() fields {
 }
 
 // fields maps the name of each field that an object may have to where its
-// value goes: a pointer, or a func() fields for an object within. encoding/json
+// value goes: a pointer, a func() fields for an object within, or a list. encoding/json
 // alone would ignore case and take the last of two fields of one name, so that
 // a slip of the pen goes unnoticed.
 type fields map[string]any
+
+// list is for an array of objects: it is called before each of them.
+type list func() fields
 
 func decode(body []byte, into fields) error {
 	d := decoder{whole: body}
@@ -132,6 +135,9 @@ func (w decoder) value(d *json.Decoder, offset func() int, name string, dst any)
 		_, err := w.object(offset()-len(raw), within())
 		return err
 	}
+	if element, ok := dst.(list); ok {
+		return w.list(d, offset, name, element)
+	}
 	err := d.Decode(dst)
 	var mistyped *json.UnmarshalTypeError
 	var corrupt base64.CorruptInputError
@@ -146,8 +152,33 @@ func (w decoder) value(d *json.Decoder, offset func() int, name string, dst any)
 	return w.syntax(offset(), err)
 }
 
+// list reads the next value of d, an array of objects.
+func (w decoder) list(d *json.Decoder, offset func() int, name string, element list) error {
+	if t, err := d.Token(); err != nil {
+		return w.syntax(offset(), err)
+	} else if t != json.Delim('[') {
+		return w.wrong(offset()-1, name+" is no list", `it starts with "["`)
+	}
+	for d.More() {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return w.syntax(offset(), err)
+		}
+		if _, err := w.object(offset()-len(raw), element()); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil { // the closing bracket
+		return w.syntax(offset(), err)
+	}
+	return nil
+}
+
 // kindOf names what a field takes.
 func kindOf(t reflect.Type) string {
+	if t == reflect.TypeFor[Duration]() {
+		return `a duration, such as "30s" or "2m"`
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"

@@ -274,6 +274,9 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 	if st.Store.RefusingPuts {
 		urgent = append(urgent, "The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.")
 	}
+	if n := st.Sagas.Unresolved; n > 0 {
+		urgent = append(urgent, fmt.Sprintf("%s unresolved, the oldest began %s; see pawl saga list --open.", count(n, "saga"), ago(st.Sagas.Oldest, now)))
+	}
 	for i := range st.Sinks {
 		s := &st.Sinks[i]
 		if !s.Configured {

@@ -33,21 +33,20 @@ func NewMask(pointers []string) (Mask, error) {
 	return m, nil
 }
 
-// Show puts payload into r: as JSON where it is JSON, else as base64. Of a
-// payload that is not JSON nothing is shown if there are paths to hide, since
-// they can't be found in it.
-func (m Mask) Show(r *Resource, payload []byte) {
+// Show returns payload as it is shown: as JSON where it is JSON, else as base64. Of
+// a payload that is not JSON nothing is shown if there are paths to hide, since they
+// can't be found in it: hidden.
+func (m Mask) Show(payload []byte) (asJSON json.RawMessage, base64 []byte, hidden bool) {
 	isJSON := utf8.Valid(payload) && json.Valid(payload)
 	switch {
 	case isJSON && len(m.paths) == 0:
-		r.Payload = payload
+		return payload, nil, false
 	case isJSON:
-		r.Payload = mask(payload, m.paths)
+		return mask(payload, m.paths), nil, false
 	case len(m.paths) > 0:
-		r.PayloadHidden = true
-	default:
-		r.PayloadBase64 = payload
+		return nil, nil, true
 	}
+	return nil, payload, false
 }
 
 // mask returns value, which is valid JSON, with what paths lead to hidden.

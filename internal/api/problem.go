@@ -21,6 +21,12 @@ const (
 	CodeConflict         Code = "conflict"           // 409: ifGeneration does not match
 	CodeStale            Code = "stale"              // 409: overtaken by a newer change of its source
 	CodeNothingToDo      Code = "nothing-to-do"      // 409: an order that has no object, such as accepting drift where there is none
+	CodeHeld             Code = "held"               // 409: a saga has the resource
+	CodeBusy             Code = "busy"               // 409: a saga's resource has work that waits
+	CodeSagaMismatch     Code = "saga-mismatch"      // 409: another saga has that id
+	CodeSagaRolledBack   Code = "saga-rolled-back"   // 409: its outcome, with the target's own answer
+	CodeUnknownTemplate  Code = "unknown-template"   // 404
+	CodeSinkUnavailable  Code = "sink-unavailable"   // 503: no saga may begin at a sink that is suspended or not ready
 	CodeWatchExpired     Code = "watch-expired"      // 410: list again
 	CodeTooLarge         Code = "too-large"          // 413
 	CodeInternal         Code = "internal"           // 500
@@ -44,6 +50,7 @@ type Problem struct {
 	Generation *uint64 `json:"generation,omitempty" doc:"The resource's current generation, of conflict and stale; 0: it does not exist."`
 	Line       int     `json:"line,omitempty" doc:"Line of the body where it is wrong, from 1."`
 	Column     int     `json:"column,omitempty" doc:"Column there, in bytes, from 1."`
+	Saga       *Saga   `json:"saga,omitempty" doc:"Of saga-rolled-back: the saga, with the answer of the target that refused."`
 }
 
 // NewProblem returns a problem of that status and code.

@@ -217,6 +217,7 @@ type DaemonStatus struct {
 	Counts    map[record.Phase]int `json:"counts" doc:"Resources by phase, over all sinks."`
 	Watchers  int                  `json:"watchers"`
 	Waiters   int                  `json:"waiters"`
+	Sagas     SagaCounts           `json:"sagas"`
 	Store     Store                `json:"store"`
 	Sinks     []Sink               `json:"sinks" nullable:"false"`
 }

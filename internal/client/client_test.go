@@ -20,6 +20,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
@@ -86,7 +87,7 @@ func open(t *testing.T, o engine.Options) (*engine.Engine, *target) {
 // serve answers for e at a unix socket until stop is called.
 func serve(t *testing.T, e server.Engine, path string) (stop func()) {
 	t.Helper()
-	s, err := server.New(server.Options{Engine: e, Version: api.Version{Version: "1.2.3"}})
+	s, err := server.New(server.Options{Engine: e, Sagas: saga.New(saga.Options{}), Version: api.Version{Version: "1.2.3"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox/badger"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/metrics"
 	"github.com/pawlsync/pawl/internal/server"
@@ -160,6 +161,7 @@ type daemon struct {
 	options Options
 	targets *targets
 	engine  *engine.Engine
+	sagas   *saga.Manager
 	server  *server.Server
 	keeper  *keeper
 	unwatch context.CancelFunc
@@ -175,13 +177,14 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 	}
 	registry := prometheus.NewRegistry()
 	observer := metrics.New(registry)
-	d.engine, err = engine.Open(ctx, engineOptions(c, o, d.targets, observer))
+	d.sagas = saga.New(saga.Options{Logger: o.Logger, Observer: observer})
+	d.engine, err = engine.Open(ctx, engineOptions(c, o, d.targets, d.sagas, observer))
 	if err != nil {
 		return nil, errors.Join(err, d.targets.closeAll())
 	}
 	d.keep(ctx, watch, observer.SwapDone)
-	registry.MustRegister(metrics.NewCollector(d.engine, d.targets.pluginStats, o.Version))
-	so, err := serverOptions(c, o, d.engine, registry)
+	registry.MustRegister(metrics.NewCollector(d.engine, d.sagas.Stats, d.targets.pluginStats, o.Version))
+	so, err := serverOptions(c, o, d.engine, d.sagas, registry)
 	if err == nil {
 		d.server, err = server.New(so)
 	}
@@ -239,12 +242,20 @@ func (d *daemon) url(addr net.Addr) string {
 	return scheme + addr.String()
 }
 
-// stop closes the engine, and with it store and sinks, then what they used.
+// stop ends sagas, whose journal is the engine's, then the engine, and with it store
+// and sinks, then what they used.
 func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	d.unwatch()
-	err := d.engine.Close(ctx)
+	half, cancelHalf := context.WithTimeout(ctx, grace/2) // the rest is for what else is under way
+	defer cancelHalf()
+	err := d.sagas.Close(half)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.options.Logger.Warn("calls of sagas were cut off at shutdown; the next start asks what came of them")
+		err = nil
+	}
+	err = errors.Join(err, d.engine.Close(ctx))
 	d.keeper.loops.Wait()
 	d.keeper.retiring.Wait()
 	return errors.Join(err, d.targets.closePlugins())

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox/badger"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/engine/wasmhost/meter"
@@ -41,7 +42,7 @@ func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-func engineOptions(c *config.Config, o Options, t *targets, observer engine.Observer) engine.Options {
+func engineOptions(c *config.Config, o Options, t *targets, sagas *saga.Manager, observer engine.Observer) engine.Options {
 	out := engine.Options{
 		Store:           badger.Opener(storeOptions(c, o)),
 		MaxInFlight:     c.Limits.MaxInFlight,
@@ -50,6 +51,7 @@ func engineOptions(c *config.Config, o Options, t *targets, observer engine.Obse
 		OrderRetention:  c.Limits.OrderRetention,
 		Logger:          o.Logger,
 		Observer:        observer,
+		Prepare:         sagas.Prepare,
 	}
 	for _, name := range t.names {
 		so := sinkOptions(name, c.Sinks[name])
@@ -199,9 +201,9 @@ func secret(s config.Secret) upstream.Secret {
 }
 
 // serverOptions also loads the API's certificate, so that it can fail.
-func serverOptions(c *config.Config, o Options, e server.Engine, registry *prometheus.Registry) (server.Options, error) {
+func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sagas, registry *prometheus.Registry) (server.Options, error) {
 	out := server.Options{
-		Engine: e, Version: o.Version, Logger: o.Logger, Metrics: metricsHandler(c, registry),
+		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, Metrics: metricsHandler(c, registry),
 		TokenFile:       c.Server.TokenFile,
 		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes), BatchMax: c.Limits.BatchMax,
 		RequestMaxBytes: int64(c.Server.MaxRequestBytes),

@@ -8,6 +8,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/schedule"
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/internal/api"
@@ -34,6 +35,7 @@ type Plugins struct {
 // Collector is a prometheus.Collector that reads an engine at each scrape.
 type Collector struct {
 	engine  Engine
+	sagas   func() saga.Stats
 	plugins func() Plugins
 	version api.Version
 	now     func() time.Time
@@ -41,8 +43,8 @@ type Collector struct {
 }
 
 // NewCollector returns a Collector. plugins may be nil: there are none.
-func NewCollector(e Engine, plugins func() Plugins, version api.Version) *Collector {
-	c := &Collector{engine: e, plugins: plugins, version: version, now: time.Now, descs: map[string]*prometheus.Desc{}}
+func NewCollector(e Engine, sagas func() saga.Stats, plugins func() Plugins, version api.Version) *Collector {
+	c := &Collector{engine: e, sagas: sagas, plugins: plugins, version: version, now: time.Now, descs: map[string]*prometheus.Desc{}}
 	for _, m := range scraped() {
 		c.descs[m.name] = m.desc()
 	}
@@ -71,6 +73,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	e.emit(waiters, float64(stats.Waiters))
 	e.emit(storeRevision, float64(stats.Info.Revision))
 	e.store(&stats.Store)
+	sagas := c.sagas()
+	e.emit(sagasRunning, float64(sagas.Running))
+	e.emit(unresolved, float64(sagas.Unresolved))
 	if c.plugins == nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/schedule"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
@@ -31,6 +32,8 @@ type figures struct {
 
 func (f *figures) Sinks() []engine.SinkStatus { return f.sinks }
 func (f *figures) Stats() engine.Stats        { return f.stats }
+
+func noSagas() saga.Stats { return saga.Stats{} }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
@@ -49,6 +52,9 @@ func busy(t *testing.T) *prometheus.Registry {
 	o.SwapDone("http", "refused")
 	o.CommitDone(12, 3, time.Millisecond, nil)
 	o.CommitDone(1, 1, time.Millisecond, errors.New("disk"))
+	o.SagaKnown(saga.Pessimistic, saga.Committed, 3*time.Second)
+	o.SagaKnown(saga.Optimistic, saga.RolledBack, time.Second)
+	o.SagaUndo("web")
 	f := &figures{
 		sinks: []engine.SinkStatus{{
 			Name: "web", Configured: true, Counts: map[record.Phase]int{record.Pending: 4}, InFlight: 2, Waiting: [3]int{1, 2, 3},
@@ -64,7 +70,7 @@ func busy(t *testing.T) *prometheus.Registry {
 			Limited: map[wasmhost.Limit]int64{wasmhost.LimitSinkIOs: 5},
 		}}},
 	}
-	c := NewCollector(f, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
+	c := NewCollector(f, func() saga.Stats { return saga.Stats{Running: 4, Unresolved: 2} }, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
 	c.now = func() time.Time { return noon }
 	reg.MustRegister(c)
 	return reg
@@ -167,6 +173,11 @@ pawl_plugin_faults_total{kind="trap",plugin="http",sink="web"} 0`},
 pawl_plugin_compilations_total{result="compiled"} 1
 pawl_plugin_compilations_total{result="refused"} 3`},
 		{"pawl_plugin_compile_seconds_total", `pawl_plugin_compile_seconds_total 1.5`},
+		{"pawl_sagas_total", `pawl_sagas_total{mode="optimistic",outcome="RolledBack"} 1
+pawl_sagas_total{mode="pessimistic",outcome="Committed"} 1`},
+		{"pawl_saga_undo_total", `pawl_saga_undo_total{sink="web"} 1`},
+		{"pawl_sagas_running", `pawl_sagas_running 4`},
+		{"pawl_sagas_unresolved", `pawl_sagas_unresolved 2`},
 		{"pawl_store_commit_failures_total", `pawl_store_commit_failures_total 1`},
 		{"pawl_puts_coalesced_total", `pawl_puts_coalesced_total{sink="web"} 1`},
 	} {
@@ -210,7 +221,7 @@ func TestDurationsHaveNativeAndClassicBuckets(t *testing.T) {
 
 func TestWhatTheStoreDoesNotKnowIsAbsent(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, nil, api.Version{}))
+	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, noSagas, nil, api.Version{}))
 	if n, err := testutil.GatherAndCount(reg, "pawl_store_free_bytes", "pawl_store_garbage_bytes"); n != 0 || err != nil {
 		t.Errorf("%d series, %v", n, err)
 	}

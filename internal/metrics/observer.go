@@ -1,5 +1,5 @@
 // Package metrics shows a running engine to Prometheus: New is an
-// engine.Observer that counts what happens, NewCollector reads at each scrape
+// engine.Observer, and a saga.Observer, that counts what happens, NewCollector reads at each scrape
 // what is. docs/metrics.md is generated from the table of metrics.
 //
 // Labels are bounded: sinks, phases, outcomes, operations, statuses and plugins,
@@ -15,18 +15,22 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
-// Observer is an engine.Observer that counts.
+// Observer is an engine.Observer and a saga.Observer that counts.
 type Observer struct {
-	puts, coalesced, calls, deliveries, breaker, swaps, commitFailures *prometheus.CounterVec
-	put, call, delivery, ack, commit, changes                          *prometheus.HistogramVec
+	puts, coalesced, calls, deliveries, breaker, swaps, commitFailures, sagas, undos *prometheus.CounterVec
+	put, call, delivery, ack, commit, changes, saga                                  *prometheus.HistogramVec
 
 	known sync.Map // names that are known to be a sink's
 }
 
-var _ engine.Observer = (*Observer)(nil)
+var (
+	_ engine.Observer = (*Observer)(nil)
+	_ saga.Observer   = (*Observer)(nil)
+)
 
 // otherSink stands for all names that callers gave and no sink has: each of
 // them would make a series that never goes.
@@ -41,11 +45,12 @@ func New(reg prometheus.Registerer) *Observer {
 	o := &Observer{
 		puts: puts.counter(), coalesced: coalesced.counter(), calls: calls.counter(), deliveries: deliveries.counter(),
 		breaker: breakerMoves.counter(), swaps: swaps.counter(), commitFailures: commitFailures.counter(),
+		sagas: sagaOutcomes.counter(), undos: sagaUndos.counter(), saga: sagaSeconds.histogram(slow),
 		put: putSeconds.histogram(quick), call: callSeconds.histogram(quick), delivery: deliverySecs.histogram(quick),
 		ack: ackSeconds.histogram(slow), commit: commitSeconds.histogram(quick),
 		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
 	}
-	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures,
+	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures, o.sagas, o.undos, o.saga,
 		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o.commitFailures.WithLabelValues() // so that it is there, at 0, before the first
@@ -116,3 +121,12 @@ func (o *Observer) CommitDone(changes, _ int, took time.Duration, err error) {
 	o.commit.WithLabelValues().Observe(took.Seconds())
 	o.changes.WithLabelValues().Observe(float64(changes))
 }
+
+// SagaKnown implements saga.Observer.
+func (o *Observer) SagaKnown(mode saga.Mode, outcome saga.Outcome, took time.Duration) {
+	o.sagas.WithLabelValues(string(mode), string(outcome)).Inc()
+	o.saga.WithLabelValues(string(mode)).Observe(took.Seconds())
+}
+
+// SagaUndo implements saga.Observer.
+func (o *Observer) SagaUndo(sinkName string) { o.undos.WithLabelValues(sinkName).Inc() }

@@ -32,6 +32,9 @@ var (
 	commitSeconds  = metric{"pawl_store_commit_duration_seconds", histogram, "Time that transactions of the store took, fsync included.", nil}
 	commitChanges  = metric{"pawl_store_commit_changes", histogram, "Changes that shared one transaction of the store.", nil}
 	swaps          = metric{"pawl_plugin_swaps_total", counter, "Times that a plugin's module changed while the daemon ran, by result: swapped, postponed (a target did not answer; the old one serves until it does), or refused (the old one goes on).", []string{"plugin", "result"}}
+	sagaOutcomes   = metric{"pawl_sagas_total", counter, "Sagas whose outcome became known, by mode and outcome.", []string{"mode", "outcome"}}
+	sagaSeconds    = metric{"pawl_saga_duration_seconds", histogram, "Time from a saga's start until its outcome was durable.", []string{"mode"}}
+	sagaUndos      = metric{"pawl_saga_undo_total", counter, "Calls that took a step of a saga back, retries included.", []string{"sink"}}
 	commitFailures = metric{"pawl_store_commit_failures_total", counter, "Transactions of the store that failed.", nil}
 )
 
@@ -65,6 +68,8 @@ var (
 	memoryReserved = metric{"pawl_plugin_memory_reserved_bytes", gauge, "What is set aside of limits.plugin_memory_max_bytes.", nil}
 	stored         = metric{"pawl_stored_resources", gauge, "Resources in the store, those included of which only the source's order is remembered.", nil}
 	scheduleBytes  = metric{"pawl_schedule_memory_bytes", gauge, "Memory of the schedule.", nil}
+	sagasRunning   = metric{"pawl_sagas_running", gauge, "Sagas that have not ended.", nil}
+	unresolved     = metric{"pawl_sagas_unresolved", gauge, "Sagas whose deadline has passed, or that can't go on without an operator, while nobody can say how they end.", nil}
 	watchers       = metric{"pawl_watchers", gauge, "Watches under way.", nil}
 	waiters        = metric{"pawl_waiters", gauge, "Waits for an acknowledgement under way.", nil}
 	storeCommits   = metric{"pawl_store_commits_total", counter, "Transactions of the store.", nil}
@@ -85,6 +90,7 @@ func reported() []metric {
 	return []metric{
 		puts, coalesced, putSeconds, calls, callSeconds, deliveries, deliverySecs, ackSeconds,
 		breakerMoves, swaps, commitSeconds, commitChanges, commitFailures,
+		sagaOutcomes, sagaSeconds, sagaUndos,
 	}
 }
 
@@ -93,7 +99,7 @@ func scraped() []metric {
 		buildInfo, resources, oldestUnacked, due, inFlight, breakerState, suspended, sinkReady, pausedSeconds, configured,
 		instances, pluginInFlight, pluginFaults, pluginMemory, pluginWaiting, pluginHeld,
 		pluginIOs, pluginCPU, pluginThrottle, pluginRestarts, pluginRecycled, pluginLinesOut, pluginLimited,
-		compilations, compileSeconds, memoryReserved, stored, scheduleBytes, watchers, waiters,
+		compilations, compileSeconds, memoryReserved, stored, scheduleBytes, watchers, waiters, sagasRunning, unresolved,
 		storeCommits, storeChanges, storeRecords, storeWritten, storeWaiting, storeRevision,
 		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, compactions,
 	}

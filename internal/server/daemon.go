@@ -87,7 +87,7 @@ func (s *Server) daemonStatus() api.DaemonStatus {
 	st := s.engine.Stats()
 	out := api.DaemonStatus{
 		Version: s.o.Version.Version, StartedAt: s.started,
-		Resources: st.Resources, Watchers: st.Watchers, Waiters: st.Waiters,
+		Resources: st.Resources, Watchers: st.Watchers, Waiters: st.Waiters, Sagas: s.sagaCounts(),
 		Counts: map[record.Phase]int{},
 		Store: api.Store{
 			Directory: st.Info.Directory, Epoch: st.Info.Epoch, Revision: st.Info.Revision, Lossy: st.Info.Lossy,

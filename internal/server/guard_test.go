@@ -116,7 +116,7 @@ func TestATokenFileThatCantBeUsedIsRefusedAtStart(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	writeFile(t, empty, "# nothing\n")
 	for path, says := range map[string]string{empty: "holds no token; write one a line", empty + "2": "can't be read"} {
-		if _, err := New(Options{Engine: newFake(), TokenFile: path}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := New(Options{Sagas: noSagas(), Engine: newFake(), TokenFile: path}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", path, err, says)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -27,6 +28,14 @@ var kinds = []struct {
 	{engine.ErrConflict, http.StatusConflict, api.CodeConflict},
 	{engine.ErrStale, http.StatusConflict, api.CodeStale},
 	{engine.ErrNothingToDo, http.StatusConflict, api.CodeNothingToDo},
+	{engine.ErrHeld, http.StatusConflict, api.CodeHeld},
+	{engine.ErrBusy, http.StatusConflict, api.CodeBusy},
+	{engine.ErrSuspended, http.StatusServiceUnavailable, api.CodeSinkUnavailable},
+	{saga.ErrNotFound, http.StatusNotFound, api.CodeNotFound},
+	{saga.ErrOther, http.StatusConflict, api.CodeSagaMismatch},
+	{saga.ErrNothingToDo, http.StatusConflict, api.CodeNothingToDo},
+	{saga.ErrInvalid, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{saga.ErrClosed, http.StatusServiceUnavailable, api.CodeClosed},
 	{engine.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge},
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{engine.ErrNoSpace, http.StatusInsufficientStorage, api.CodeNoSpace},
@@ -75,7 +84,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	case api.CodeClosed:
 		p.Hint = "try again when it is back"
 	case api.CodeInternal:
-		if errors.Is(err, outbox.ErrDamaged) {
+		if e != nil && errors.Is(err, outbox.ErrDamaged) {
 			p.Hint = "forget the resource, which discards the record, and put it again"
 		}
 		if ctx.Err() == nil {

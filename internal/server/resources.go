@@ -102,7 +102,7 @@ func (s *Server) showPayload(out *api.Resource, r *engine.Resource, reveal bool)
 		mask = api.Mask{}
 	}
 	if !r.Desired.Tombstone {
-		mask.Show(out, r.Desired.Payload)
+		out.Payload, out.PayloadBase64, out.PayloadHidden = mask.Show(r.Desired.Payload)
 	}
 }
 
@@ -136,17 +136,12 @@ type waitInput struct {
 }
 
 func (s *Server) wait(ctx context.Context, in *waitInput) (*output[api.WaitResult], error) {
-	const longest = 10 * time.Minute
-	timeout, err := time.ParseDuration(in.Timeout)
-	if err != nil || timeout < 0 {
-		return nil, api.NewProblem(http.StatusUnprocessableEntity, api.CodeInvalid, fmt.Sprintf("query parameter timeout: %.40q is no duration", in.Timeout), "write it as 30s or 2m")
+	timeout, err := parseTimeout(in.Timeout)
+	if err != nil {
+		return nil, s.problem(ctx, err)
 	}
-	timeout = min(timeout, longest)
-	_ = http.NewResponseController(in.w).SetWriteDeadline(time.Now().Add(timeout + s.o.IOTimeout))
-	whole, cancel := s.untilStop(ctx)
-	defer cancel()
-	limited, cancel := context.WithTimeout(whole, timeout)
-	defer cancel()
+	limited, whole, done := s.waiting(ctx, &in.call, timeout)
+	defer done()
 	r, err := s.engine.Wait(limited, in.key(), in.Generation)
 	if errors.Is(err, context.DeadlineExceeded) && whole.Err() == nil {
 		return s.timedOut(ctx, in.key())
@@ -154,6 +149,28 @@ func (s *Server) wait(ctx context.Context, in *waitInput) (*output[api.WaitResul
 	return answer(whole, s, api.WaitResult{
 		Done: r.Done, Gone: r.Gone, Phase: r.Phase, Reason: r.Reason, Message: r.Message, Generation: r.Generation,
 	}, err)
+}
+
+// parseTimeout reads the query parameter timeout.
+func parseTimeout(text string) (time.Duration, error) {
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout < 0 {
+		return 0, api.NewProblem(http.StatusUnprocessableEntity, api.CodeInvalid, fmt.Sprintf("query parameter timeout: %.40q is no duration", text), "write it as 30s or 2m")
+	}
+	return timeout, nil
+}
+
+// longest is how long a request may wait; proxies cut longer ones anyway.
+const longest = 10 * time.Minute
+
+// waiting returns a context that ends after patience, or when the server stops, and
+// whole, which ends for the latter reason alone. The answer may take as long.
+func (s *Server) waiting(ctx context.Context, in *call, patience time.Duration) (limited, whole context.Context, done func()) {
+	patience = min(patience, longest)
+	_ = http.NewResponseController(in.w).SetWriteDeadline(time.Now().Add(patience + s.o.IOTimeout))
+	whole, release := s.untilStop(ctx)
+	limited, cancel := context.WithTimeout(whole, patience)
+	return limited, whole, func() { cancel(); release() }
 }
 
 // timedOut says where the resource is that is still waited for.

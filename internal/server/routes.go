@@ -62,6 +62,7 @@ func (s *Server) describe(mux humago.Mux) huma.API {
 	s.listRoutes(a)
 	s.batchRoute(a)
 	s.watchRoute(a)
+	s.sagaRoutes(a)
 	s.sinkRoutes(a)
 	s.daemonRoutes(a)
 	schemas := a.OpenAPI().Components.Schemas.Map()

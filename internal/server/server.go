@@ -19,9 +19,10 @@ import (
 	"github.com/pawlsync/pawl/internal/api"
 )
 
-// Options configure a Server. Only Engine is needed.
+// Options configure a Server. Only Engine and Sagas are needed.
 type Options struct {
 	Engine  Engine
+	Sagas   Sagas
 	Version api.Version
 	// Logger gets what an operator should know. Defaults to none.
 	Logger *slog.Logger
@@ -89,6 +90,7 @@ func (o *Options) setDefaults() {
 type Server struct {
 	o       Options
 	engine  Engine
+	sagas   Sagas
 	log     *slog.Logger
 	masks   map[string]api.Mask
 	tokens  *tokens // nil: none are asked for
@@ -105,11 +107,11 @@ var errStopping = errors.New("the daemon is shutting down")
 // New returns a Server. It fails on a token file that can't be read and on
 // sensitive paths that are no JSON pointers.
 func New(o Options) (*Server, error) {
-	if o.Engine == nil {
-		return nil, errors.New("server: Options.Engine is nil")
+	if o.Engine == nil || o.Sagas == nil {
+		return nil, errors.New("server: Options.Engine or Sagas is nil")
 	}
 	o.setDefaults()
-	s := &Server{o: o, engine: o.Engine, log: o.Logger, masks: map[string]api.Mask{}, started: o.Now()}
+	s := &Server{o: o, engine: o.Engine, sagas: o.Sagas, log: o.Logger, masks: map[string]api.Mask{}, started: o.Now()}
 	for sink, pointers := range o.Sensitive {
 		mask, err := api.NewMask(pointers)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -31,6 +32,9 @@ func start(t *testing.T, o Options) (*Server, *fake, *httptest.Server) {
 	if o.Engine == nil {
 		f = newFake()
 		o.Engine = f
+	}
+	if o.Sagas == nil {
+		o.Sagas = noSagas()
 	}
 	s, err := New(o)
 	if err != nil {
@@ -49,6 +53,9 @@ func start(t *testing.T, o Options) (*Server, *fake, *httptest.Server) {
 	})
 	return s, f, hs
 }
+
+// noSagas is of no engine, and is asked for none.
+func noSagas() Sagas { return saga.New(saga.Options{}) }
 
 // ask sends one request; header are names and values in turn.
 func ask(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
@@ -409,7 +416,7 @@ func TestAWaitThatTimesOutSaysWhereTheResourceIs(t *testing.T) {
 }
 
 func TestASensitivePathThatIsNoPointerIsRefusedAtStart(t *testing.T) {
-	_, err := New(Options{Engine: newFake(), Sensitive: map[string][]string{"web": {"spec.password"}}})
+	_, err := New(Options{Sagas: noSagas(), Engine: newFake(), Sensitive: map[string][]string{"web": {"spec.password"}}})
 	if err == nil || !strings.Contains(err.Error(), `sink web: the sensitive path "spec.password" is no JSON pointer`) {
 		t.Errorf("got %v", err)
 	}

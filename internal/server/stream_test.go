@@ -426,7 +426,7 @@ func TestAWatchIsOverOnlyWhenTheEnginesIteratorIs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.holdWatch = make(chan struct{})
-				s, err := New(Options{Engine: f})
+				s, err := New(Options{Sagas: noSagas(), Engine: f})
 				if err != nil {
 					t.Fatal(err)
 				}
