@@ -39,6 +39,7 @@ var benchmarks = []benchmark{
 	{"soak", "a million calls and a hundred hot swaps under load: memory, goroutines", benchSoak},
 	{"kube", "ConfigMaps to a real Kubernetes API server, beside client-go with the same server-side applies", benchKube},
 	{"spicedb", "relationships to a real SpiceDB, beside a client that does the same writes", benchSpiceDB},
+	{"saga", "two-step sagas beside workflows of go-workflows on SQLite, both with full sync; open ones at a start", benchSaga},
 	{"start", "the shipped plugins made ready, with a cold and with a warm compile cache", benchStart},
 }
 
