@@ -120,6 +120,9 @@ func prepare(ctx context.Context, c *config.Config, o Options) (*targets, error)
 	} else if err != nil {
 		return nil, err
 	}
+	if t != nil {
+		wrong = append(wrong, wrongSagas(c, t)...)
+	}
 	if len(wrong) == 0 {
 		return t, nil
 	}

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 	"github.com/pawlsync/pawl/internal/server"
 )
 
@@ -28,6 +30,26 @@ func wrongServer(c *config.Config, o Options) config.Errors {
 		if _, err := server.LoadTLS(t.CertFile, t.KeyFile, t.ClientCAFile, o.Logger); err != nil {
 			out = append(out, c.Wrong("server.tls", err.Error(), ""))
 		}
+	}
+	return out
+}
+
+// wrongSagas holds the templates of sagas to what their sinks can do.
+func wrongSagas(c *config.Config, t *targets) config.Errors {
+	set, err := sagatemplate.New(c)
+	if err != nil {
+		return config.Errors{c.Wrong("sagas", err.Error(), "")}
+	}
+	manifest := func(name string) (sink.Manifest, bool) {
+		p, ok := t.posts[name]
+		if !ok {
+			return sink.Manifest{}, false
+		}
+		return p.manifest(), true
+	}
+	var out config.Errors
+	for name, err := range set.Misfits(manifest) {
+		out = append(out, c.Wrong("sagas."+name+".steps", err.Error(), ""))
 	}
 	return out
 }

@@ -116,6 +116,29 @@ func hasLine(err error, parts ...string) bool {
 	return false
 }
 
+func TestASagaTemplateThatItsSinksCanNotRunIsToldWithItsLine(t *testing.T) {
+	needPlugins(t)
+	file := write(t, t.TempDir(), "http://127.0.0.1:1", `
+sagas:
+  two:
+    mode: optimistic
+    params: {name: {pattern: "[a-z]+"}}
+    steps:
+      - {sink: web, key: "a/{{.name}}", verb: create, payload: {}}
+      - {sink: web, key: "b/{{.name}}", verb: delete}
+`)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), "    steps:")
+	line := fmt.Sprintf("%s:%d:", file, strings.Count(before, "\n")+1)
+	err = Check(t.Context(), load(t, file), options())
+	if !hasLine(err, line, "sagas.two.steps: ", "step 1 (create web/a/{{.name}}): its sink can't mark what it writes") {
+		t.Errorf("no such line at %s:\n%v", line, err)
+	}
+}
+
 func TestCheckFindsNothingWrongWithWhatStarts(t *testing.T) {
 	needPlugins(t)
 	dir := t.TempDir()
@@ -165,6 +188,7 @@ func TestEveryKeyIsReadByTheDaemon(t *testing.T) {
 	used := map[types.Object]bool{}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	typed(t, fset, ".", "github.com/pawlsync/pawl/internal/daemon", configPackage, info)
+	typed(t, fset, "../sagatemplate", "github.com/pawlsync/pawl/internal/sagatemplate", configPackage, info)
 	typed(t, fset, "../cli", "github.com/pawlsync/pawl/internal/cli", configPackage, info) // hands the logger over
 	for _, o := range info.Uses {
 		used[o] = true
@@ -172,7 +196,7 @@ func TestEveryKeyIsReadByTheDaemon(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type)
 	walk = func(r reflect.Type) {
-		for r.Kind() == reflect.Pointer || r.Kind() == reflect.Map {
+		for r.Kind() == reflect.Pointer || r.Kind() == reflect.Map || r.Kind() == reflect.Slice {
 			r = r.Elem()
 		}
 		if r.Kind() != reflect.Struct || seen[r] {

@@ -15,6 +15,7 @@ import (
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
+	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/internal/nearest"
 	"github.com/pawlsync/pawl/internal/sagatemplate/form"
 )
@@ -122,6 +123,22 @@ func (s *Set) Expand(name string, params json.RawMessage) (saga.Spec, error) {
 		})
 	}
 	return spec, nil
+}
+
+// Misfits says, by name, why the sinks as they are can't run a template.
+func (s *Set) Misfits(manifest func(sinkName string) (sink.Manifest, bool)) map[string]error {
+	out := map[string]error{}
+	for _, name := range s.names {
+		c := s.templates[name].config
+		spec := saga.Spec{ID: name, Mode: saga.Mode(c.Mode), Timeout: c.Timeout}
+		for _, st := range c.Steps { // a key with its placeholders is a key, and no two are the same
+			spec.Steps = append(spec.Steps, saga.Step{Key: record.Key{Sink: st.Sink, Name: st.Key}, Verb: saga.Verb(st.Verb)})
+		}
+		if err := spec.Validate(manifest); err != nil {
+			out[name] = err
+		}
+	}
+	return out
 }
 
 func tooLong(template, what string, step, limit int) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
+	"github.com/pawlsync/pawl/engine/sink"
 )
 
 const templates = `
@@ -156,6 +158,7 @@ func TestWhatIsWrongWithARequestIsToldAtOnceByName(t *testing.T) {
 			`replicas is out of range (allowed is -1 to 5); tier is none of the values allowed (allowed are small, large & fine)`},
 		{"a line more than the pattern", "create-namespace", `{"user":"a\n","namespace":"b"}`, of + `user does not match the pattern [a-z0-9-]{1,40}`},
 		{"fractions", "create-namespace", `{"user":"a","namespace":"b","replicas":3.0}`, of + `replicas needs a whole number (write digits alone)`},
+		{"too small an integer", "create-namespace", `{"user":"a","namespace":"b","replicas":-2}`, of + `replicas is out of range (allowed is -1 to 5)`},
 		{"huge integer", "create-namespace", `{"user":"a","namespace":"b","replicas":99999999999999999999}`, of + `replicas needs a whole number (write digits alone)`},
 		{"payload too long", "create-namespace", `{"user":"a","namespace":"b","note":"` + strings.Repeat("x", 1000) + `"}`, of +
 			`make the payload of step 2 longer than the 1024 bytes allowed (give shorter ones)`},
@@ -188,6 +191,50 @@ func TestARequestCanNotMakeAnAnswerLong(t *testing.T) {
 	_, err = s.Expand("create-namespace", json.RawMessage(`{"note":"`+strings.Repeat("x", paramsMaxBytes)+`"}`))
 	if err == nil || !strings.Contains(err.Error(), "more than the 1048576 allowed") {
 		t.Errorf("err = %.200v", err)
+	}
+}
+
+func TestAPayloadThatWouldBeHugeTakesNoMemory(t *testing.T) {
+	s := newSet(t, `
+sinks: {a: {plugin: http}}
+limits: {payload_max_bytes: 64KiB}
+sagas:
+  t:
+    params: {x: {pattern: "x*", max_length: 65536}}
+    steps: [{sink: a, key: k, verb: create, payload: {x: "`+strings.Repeat("{{.x}} ", 5000)+`"}}]
+`)
+	params := json.RawMessage(`{"x":"` + strings.Repeat("x", 65536) + `"}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := s.Expand("t", params)
+	runtime.ReadMemStats(&after)
+	const most = 16 << 20 // of over 300 MB that it would be
+	if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > most {
+		t.Errorf("took %d bytes, %v", took, err)
+	}
+}
+
+func TestATemplateThatItsSinksCanNotRunIsAMisfit(t *testing.T) {
+	s := newSet(t, templates)
+	able := sink.Manifest{Observes: true, Deletes: true, Marks: true, Locks: true, RestoresApply: true, RestoresDelete: true}
+	cluster := able
+	manifest := func(name string) (sink.Manifest, bool) {
+		if name == "permissions" {
+			return able, true
+		}
+		return cluster, name == "cluster"
+	}
+	if m := s.Misfits(manifest); len(m) > 0 {
+		t.Errorf("able sinks: %v", m)
+	}
+	cluster.Deletes = false
+	m := s.Misfits(manifest)
+	if len(m) != 2 || m["create-namespace"] != nil || !strings.Contains(m["clean"].Error(), "step 1 (delete cluster/old): its sink can't delete") {
+		t.Errorf("a sink that can't delete: %v", m)
+	}
+	able.RestoresApply = false
+	if m = s.Misfits(manifest); !strings.Contains(m["create-namespace"].Error(), "step 1 (create permissions/namespaces/{{.namespace}}): its sink can't undo that") {
+		t.Errorf("a sink that can't undo: %v", m)
 	}
 }
 
