@@ -30,9 +30,10 @@ const (
 	ExitDone        = 0 // what was asked for is done
 	ExitError       = 1 // it is not, and standard error says why
 	ExitUsage       = 2 // the command line makes no sense
-	ExitNotAcked    = 3 // waited, and the target did not confirm: time ran out, or it came to rest otherwise
-	ExitNotFound    = 4 // there is no such resource, sink or file
+	ExitNotAcked    = 3 // waited, and the target did not confirm: time ran out, or it came to rest otherwise; of a saga: its outcome is not known yet
+	ExitNotFound    = 4 // there is no such resource, saga, template, sink or file
 	ExitUnreachable = 5 // no daemon answers
+	ExitRolledBack  = 6 // nothing of the saga is left
 	ExitInterrupted = 130
 )
 
@@ -41,9 +42,10 @@ const exitCodes = `Exit codes:
   0    done
   1    an error; standard error says which
   2    wrong usage
-  3    waited, and the target did not confirm
-  4    no such resource, sink or file
+  3    waited, and the target did not confirm; or a saga's outcome is not known yet
+  4    no such resource, saga, template, sink or file
   5    no daemon answers
+  6    the saga is rolled back: nothing of it is left
   130  interrupted`
 
 // Streams is the world that a command sees.
@@ -157,7 +159,7 @@ func exitCode(err error) int {
 		return ExitInterrupted
 	case errors.Is(err, client.ErrUnreachable):
 		return ExitUnreachable
-	case code == api.CodeNotFound, code == api.CodeUnknownSink, errors.Is(err, fs.ErrNotExist), errors.Is(err, oci.ErrNotFound):
+	case code == api.CodeNotFound, code == api.CodeUnknownSink, code == api.CodeUnknownTemplate, errors.Is(err, fs.ErrNotExist), errors.Is(err, oci.ErrNotFound):
 		return ExitNotFound
 	}
 	return ExitError

@@ -45,6 +45,7 @@ type fakeDaemon struct {
 	resources map[string]api.Resource
 	status    api.DaemonStatus
 	calls     []string // method, path, key
+	bodies    []string // of sagas
 }
 
 func newFakeDaemon(t *testing.T) *fakeDaemon {
@@ -103,6 +104,8 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.watch(w, r)
 	case path == "/v1/batch":
 		d.batch(w, r)
+	case strings.HasPrefix(path, "/v1/sagas"):
+		d.saga(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sagas"), "/"))
 	case strings.HasPrefix(path, "/v1/sinks/"):
 		d.sink(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sinks/"), "/"), key)
 	default:

@@ -279,11 +279,7 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func (a *app) printExplanation(e *api.Explanation) {
-	width := 80
-	if a.OutTerminal && a.Width > 20 {
-		width = min(a.Width, 100)
-	}
-	fmt.Fprintln(a.Out, wrap(e.Text, width))
+	fmt.Fprintln(a.Out, wrap(e.Text, a.textWidth()))
 	if len(e.Resource.Status.History) == 0 {
 		return
 	}
@@ -303,6 +299,14 @@ func (a *app) printExplanation(e *api.Explanation) {
 		t.add(a.age(h.At), generation(h.Generation), string(h.Phase), took, join(string(h.Reason), h.Message))
 	}
 	t.print()
+}
+
+// textWidth is how many columns a paragraph may take.
+func (a *app) textWidth() int {
+	if a.OutTerminal && a.Width > 20 {
+		return min(a.Width, 100)
+	}
+	return 80
 }
 
 // wrap breaks text at spaces so that no line is longer than width, where it can.

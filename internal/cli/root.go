@@ -45,7 +45,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("state", a.applyCommand(), a.deleteCommand())
+	add("state", a.applyCommand(), a.deleteCommand(), a.sagaCommand())
 	add("look", a.getCommand(), a.listCommand(), a.statusCommand(), a.explainCommand(), a.waitCommand(), a.watchCommand())
 	add("operate", a.retryCommand(), a.suspendCommand(), a.resumeCommand(), a.acceptCommand(), a.forceCommand(), a.forgetCommand())
 	add("daemon", a.runCommand(), a.configCommand(), a.storeCommand(), a.pluginCommand(), a.versionCommand(), a.completionCommand())
