@@ -114,6 +114,8 @@ func (s *Spec) check() error {
 			return fmt.Errorf("step %d: unknown verb %q; use %s, %s or %s", i+1, st.Verb, Create, Upsert, Delete)
 		case st.Verb == Delete && len(st.Payload) > 0:
 			return fmt.Errorf("step %d: a deletion has no payload", i+1)
+		case st.Verb != Delete && len(st.Payload) == 0: // a Restore would take it for a deletion
+			return fmt.Errorf("step %d: there is no payload to write; to remove the object use %s", i+1, Delete)
 		case st.After != "" && st.After != Keep && st.After != Forget:
 			return fmt.Errorf("step %d: unknown after %q; use %s or %s", i+1, st.After, Keep, Forget)
 		}
