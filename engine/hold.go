@@ -185,16 +185,12 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	if t == nil {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf("no sink %q is configured", key.Sink)}
 	}
+	f := e.occupy(t)
+	if f == nil {
+		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: ErrClosed.Error()}
+	}
+	defer e.vacate(f)
 	defer t.enter(e.calls)()
-	e.mu.Lock()
-	f := t.fitting()
-	f.deliveries++
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		f.leave()
-		e.mu.Unlock()
-	}()
 	if why := f.rules.Manifest.NotReady; why != "" {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: why}
 	}
@@ -214,6 +210,27 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	t.note(res, now)
 	e.obs.CallDone(key, what, res.Status, now.Sub(began))
 	return res
+}
+
+// occupy begins a call that is no delivery: neither the sink nor the engine is closed
+// before vacate. Nil: the engine closes.
+func (e *Engine) occupy(t *target) *fitting {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	f := t.fitting()
+	f.deliveries++
+	e.running.Add(1)
+	return f
+}
+
+func (e *Engine) vacate(f *fitting) {
+	e.mu.Lock()
+	f.leave()
+	e.mu.Unlock()
+	e.running.Done()
 }
 
 // Adoption is what a saga leaves of one resource.
