@@ -131,8 +131,8 @@ func (s *Set) Misfits(manifest func(sinkName string) (sink.Manifest, bool)) map[
 	for _, name := range s.names {
 		c := s.templates[name].config
 		spec := saga.Spec{ID: name, Mode: saga.Mode(c.Mode), Timeout: c.Timeout}
-		for _, st := range c.Steps { // a key with its placeholders is a key, and no two are the same
-			spec.Steps = append(spec.Steps, saga.Step{Key: record.Key{Sink: st.Sink, Name: st.Key}, Verb: saga.Verb(st.Verb)})
+		for _, st := range c.Steps { // with their placeholders, keys are keys, and no two are the same
+			spec.Steps = append(spec.Steps, saga.Step{Key: record.Key{Sink: st.Sink, Name: st.Key}, Verb: saga.Verb(st.Verb), Payload: st.Payload})
 		}
 		if err := spec.Validate(manifest); err != nil {
 			out[name] = err
