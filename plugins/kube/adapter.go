@@ -77,6 +77,9 @@ func (a *adapter) byKey(r *pawl.Request, want *desired) (id identity, _ *desired
 
 // byHistory takes the object of a tombstone from what was acknowledged or sent.
 func (a *adapter) byHistory(r *pawl.Request) (id identity, _ *desired, err error) {
+	if r.Saga != nil { // which knows no history
+		return id, nil, pawl.Rejected("with key: manifest nothing says which object a saga is to delete; use a sink whose keys name the objects")
+	}
 	if r.Acked != nil && r.Acked.Ref != "" {
 		id, err = parseKey(r.Acked.Ref)
 		return id, nil, err
@@ -122,6 +125,9 @@ func (a *adapter) observe(ctx context.Context, r *pawl.Request, o *pawl.Observat
 	if _, gone := err.(errMissing); gone && want == nil {
 		return nil // no kind, no objects
 	}
+	if r.Saga != nil && err == nil {
+		return a.observeOfSaga(o, r, &id, want, live)
+	}
 	if err != nil || live.IsZero() {
 		return err
 	}
@@ -152,9 +158,13 @@ func (a *adapter) identify(o *pawl.Observation, id *identity, live jsondoc.Value
 	if at, deleting := metadata.Get("deletionTimestamp"); deleting && at.Kind() == jsondoc.String {
 		return underDeletion(id, metadata)
 	}
+	name(o, id, metadata)
+	return nil
+}
+
+func name(o *pawl.Observation, id *identity, metadata jsondoc.Value) {
 	o.Exists, o.Ref, o.Object = true, id.ref(), id.object()
 	o.UID, o.CID = textOf(metadata, "uid"), textOf(metadata, "resourceVersion")
-	return nil
 }
 
 // underDeletion says that an object is on its way out, and what it waits for.
@@ -186,6 +196,9 @@ func (a *adapter) apply(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 	if want == nil {
 		return pawl.Rejected("there is no manifest to apply")
 	}
+	if r.Saga != nil {
+		return a.applyOfSaga(ctx, r, o, &id, want)
+	}
 	create := r.Mode == pawl.CreateOnly
 	if create {
 		if err := want.onlyCreates(); err != nil {
@@ -203,7 +216,7 @@ func (a *adapter) apply(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 		}
 	}
 	if !create && isImmutable(resp) && a.cfg.recreates(&id) && r.Acked != nil && r.Acked.UID != "" {
-		if err := a.remove(ctx, &id, r.Acked.UID); err != nil && !isNotFound(err) {
+		if err := a.remove(ctx, &id, r.Acked.UID, ""); err != nil && !isNotFound(err) {
 			return err
 		}
 		if resp, err = a.patch(ctx, r, &id, want); err != nil {
@@ -217,11 +230,16 @@ func (a *adapter) apply(ctx context.Context, r *pawl.Request, o *pawl.Observatio
 		}
 		return err
 	}
+	return a.applied(o, &id, want, resp)
+}
+
+// applied reads from the answer to an apply what the object is now.
+func (a *adapter) applied(o *pawl.Observation, id *identity, want *desired, resp *pawl.HTTPResponse) error {
 	live, err := parse(resp.Body)
 	if err != nil {
 		return pawl.Retry("the server's answer to an apply is " + err.Error())
 	}
-	if err := a.identify(o, &id, live); err != nil {
+	if err := a.identify(o, id, live); err != nil {
 		return err
 	}
 	set := ours(ownersOf(live), a.cfg.manager)
@@ -276,24 +294,31 @@ func (a *adapter) Delete(ctx context.Context, r *pawl.Request) error {
 	if err != nil {
 		return err
 	}
-	err = a.remove(ctx, &id, r.UID)
+	if r.Saga != nil {
+		err = a.deleteOfSaga(ctx, r, &id)
+	} else {
+		err = a.remove(ctx, &id, r.UID, "")
+	}
 	if _, gone := err.(errMissing); gone {
 		return pawl.NotFound("the server does not have the kind any more, and so no objects of it")
 	}
 	return err
 }
 
-// remove deletes an object; uid, if not empty, says which one.
-func (a *adapter) remove(ctx context.Context, id *identity, uid string) error {
+// remove deletes an object; uid and version, if not empty, say which one.
+func (a *adapter) remove(ctx context.Context, id *identity, uid, version string) error {
 	path, err := a.place(ctx, id)
 	if err != nil {
 		return err
 	}
-	options := `{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"` + a.cfg.propagation + `"`
+	options := writer{b: []byte(`{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"` + a.cfg.propagation + `","preconditions":{`)}
 	if uid != "" {
-		options += `,"preconditions":{"uid":"` + string(jsondoc.AppendEscaped(nil, uid)) + `"}`
+		options.text("uid", uid)
 	}
-	resp, err := a.do(ctx, "DELETE", path, []byte(options+"}"), "application/json")
+	if version != "" {
+		options.text("resourceVersion", version)
+	}
+	resp, err := a.do(ctx, "DELETE", path, append(options.b, "}}"...), "application/json")
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,8 @@ const (
 	typedObject    = "failed to convert new"        // the same
 	tooLargeEtcd   = "request is too large"
 	beingDeleted   = "object is being deleted"
+	// of an object to create, whose kind is being retired
+	kindTerminating = "custom resource definition is terminating"
 )
 
 // classify turns an answer other than success to a call about id into an error;
@@ -102,8 +104,6 @@ func (a *adapter) classify(resp *pawl.HTTPResponse, id *identity, what string) e
 		e.Status = pawl.StatusAlreadyExists
 	case s.code == 409:
 		e.Status = pawl.StatusConflict
-	case s.code == 405 && s.isStatus: // of a kind that can be applied: it is being retired
-		e.Status, e.RetryAfter = pawl.StatusRetry, kindWait
 	case s.code == 408, s.code == 410, s.code == 425, s.code == 429, s.code >= 500, s.code < 400:
 		e.Status, e.RetryAfter = pawl.StatusRetry, s.retryAfter
 		e.WholeTarget = s.retryAfter > 0 && (s.code == 429 || s.code == 503)
@@ -111,12 +111,14 @@ func (a *adapter) classify(resp *pawl.HTTPResponse, id *identity, what string) e
 	return e
 }
 
-// forbidden tells whose fault a refusal is: the account's, the namespace's, or
-// the object's own.
+// forbidden tells whose fault a refusal is: the account's, the namespace's, the
+// kind's, or the object's own.
 func (s *answer) forbidden(e *pawl.Error) {
 	switch {
 	case s.hasCause("NamespaceTerminating"):
 		e.Status, e.RetryAfter = pawl.StatusRetry, namespaceWait
+	case strings.Contains(s.message, kindTerminating):
+		e.Status, e.RetryAfter = pawl.StatusRetry, kindWait
 	case strings.Contains(s.message, quotaExceeded), strings.Contains(s.message, quotaUnknown):
 		e.Status = pawl.StatusRetry
 	case !s.isStatus, // somebody else's word, on the way to the server

@@ -181,6 +181,7 @@ type owner struct {
 	subresource string
 	apiVersion  string
 	fields      jsondoc.Value
+	entry       jsondoc.Value // as it is written
 }
 
 // ownersOf reads an object's managedFields.
@@ -198,7 +199,7 @@ func ownersOf(live jsondoc.Value) (owners []owner) {
 		if fields.IsZero() {
 			continue
 		}
-		owners = append(owners, owner{textOf(e, "manager"), textOf(e, "operation") == "Apply", textOf(e, "subresource"), textOf(e, "apiVersion"), fields})
+		owners = append(owners, owner{textOf(e, "manager"), textOf(e, "operation") == "Apply", textOf(e, "subresource"), textOf(e, "apiVersion"), fields, e})
 	}
 	return owners
 }

@@ -267,8 +267,8 @@ func TestAnswersBecomeStatuses(t *testing.T) {
 		"no object":       {200, `{"kind":"ConfigMap"}`, pawl.StatusRetry, "metadata.uid"},
 		"no JSON":         {200, `<html>`, pawl.StatusRetry, "not valid JSON"},
 		"on its way out":  {200, `{"metadata":{"uid":"u","deletionTimestamp":"2030","finalizers":["f/g"]}}`, pawl.StatusInProgress, "f/g"},
-		"kind goes":       {405, status("MethodNotAllowed", `patch not allowed while custom resource definition is terminating`, ""), pawl.StatusRetry, "terminating"},
-		"no such method":  {405, `<html>`, pawl.StatusRejected, "405"},
+		"kind goes":       {403, status("Forbidden", `w.g "x" is forbidden: create not allowed while custom resource definition is terminating`, `"name":"x"`), pawl.StatusRetry, "terminating"},
+		"method unknown":  {405, status("MethodNotAllowed", `no`, ""), pawl.StatusRejected, "405"},
 		"media type":      {415, status("UnsupportedMediaType", `no`, ""), pawl.StatusRejected, "415"},
 		"history expired": {410, status("Expired", `old`, ""), pawl.StatusRetry, "old"},
 	} {

@@ -94,7 +94,7 @@ func (d *desired) tidy(metadata jsondoc.Value) error {
 	if !rewrite && !stringData {
 		return nil
 	}
-	if err := d.rewrite(metadata, stringData, ""); err != nil {
+	if err := d.rewrite(metadata, stringData, addition{}); err != nil {
 		return err
 	}
 	var err error
@@ -112,7 +112,44 @@ const noVersion = "9223372036854775807"
 // than later applies do, which could then remove none of them.
 func (d *desired) onlyCreates() error {
 	metadata, _ := d.root.Get("metadata")
-	return d.rewrite(metadata, false, noVersion)
+	return d.rewrite(metadata, false, addition{version: noVersion})
+}
+
+// addition is what is sent in metadata besides what the manifest says of it.
+type addition struct {
+	uid, version string // that the object must have; "": it need not
+	mark         string // of a saga's step; "": there is none
+}
+
+// write writes metadata without what only the server sets, but with what is added.
+func (add *addition) write(w *writer, metadata jsondoc.Value) {
+	w.key("metadata")
+	w.b = append(w.b, '{')
+	for k, m := range metadata.Members {
+		if !contains(serverFields, k) && (k != "annotations" || add.mark == "") {
+			w.key(k)
+			w.b = append(w.b, m.Raw()...)
+		}
+	}
+	if add.uid != "" {
+		w.text("uid", add.uid)
+	}
+	if add.version != "" {
+		w.text("resourceVersion", add.version)
+	}
+	if add.mark != "" {
+		w.key("annotations")
+		w.b = append(w.b, '{')
+		if annotations, ok := metadata.Get("annotations"); ok {
+			for k, m := range annotations.Members {
+				w.key(k)
+				w.b = append(w.b, m.Raw()...)
+			}
+		}
+		w.text(markAnnotation, add.mark)
+		w.b = append(w.b, '}')
+	}
+	w.b = append(w.b, '}')
 }
 
 // emptyStatus reports whether a status is one of those that generators write.
@@ -143,29 +180,14 @@ func saysNothing(v jsondoc.Value) bool {
 	return false
 }
 
-// rewrite writes body without what only the server sets, but with a
-// resourceVersion, if not empty.
-func (d *desired) rewrite(metadata jsondoc.Value, stringData bool, version string) error {
+// rewrite writes body without what only the server sets, but with what is added.
+func (d *desired) rewrite(metadata jsondoc.Value, stringData bool, add addition) error {
 	w := writer{b: append(make([]byte, 0, len(d.body)+64), '{')}
 	for key, v := range d.root.Members {
 		switch {
 		case key == "status", stringData && (key == "stringData" || key == "data"):
 		case key == "metadata":
-			w.key(key)
-			w.b = append(w.b, '{')
-			for k, m := range metadata.Members {
-				if !contains(serverFields, k) {
-					w.key(k)
-					w.b = append(w.b, m.Raw()...)
-				}
-			}
-			if version != "" {
-				w.key("resourceVersion")
-				w.b = append(w.b, '"')
-				w.b = append(w.b, version...)
-				w.b = append(w.b, '"')
-			}
-			w.b = append(w.b, '}')
+			add.write(&w, metadata)
 		default:
 			w.key(key)
 			w.b = append(w.b, v.Raw()...)
@@ -220,6 +242,14 @@ func (w *writer) key(k string) {
 	w.b = append(w.b, '"')
 	w.b = jsondoc.AppendEscaped(w.b, k)
 	w.b = append(w.b, '"', ':')
+}
+
+// text writes a member that is a string.
+func (w *writer) text(k, text string) {
+	w.key(k)
+	w.b = append(w.b, '"')
+	w.b = jsondoc.AppendEscaped(w.b, text)
+	w.b = append(w.b, '"')
 }
 
 // textOf is a member's string, or "".

@@ -153,26 +153,40 @@ func (c *cluster) kinds(t *testing.T) {
 	c.edit(t, path, `{"spec":{"size":9}}`)
 	eventually(t, "its drift is corrected", func() bool { return c.get(t, path).at("spec", "size") == 3.0 })
 
-	// The group is retired, and its objects with it; when it returns, so do they.
-	retire := func() {
-		t.Helper()
-		r.deleted(t, "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com", "")
-		eventually(t, "the kind is missed again", func() bool {
-			status, _ := c.call(t, "GET", "/apis/example.com/v1", "", "")
-			return status == 404
-		})
-	}
+	// The group is retired, and its objects with it; while it is on its way out, and
+	// when it is gone, what is desired of it waits, and returns when it does.
+	const definition = "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com"
 	uid := c.get(t, path).at("metadata", "uid")
-	retire()
-	eventually(t, "looks tell that the kind is missing", func() bool {
-		return strings.Contains(r.Sinks()[0].LastError, "no kind Widget in example.com/v1")
+	c.edit(t, path, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	retired, err := r.Delete(t.Context(), engine.Delete{Key: zedKey(definition)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the object is on its way out", func() bool { return c.get(t, path).at("metadata", "deletionTimestamp") != nil })
+	const lateKey = "example.com/v1/Widget/kinds/late"
+	late := r.put(t, lateKey, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"late","namespace":"kinds"},"spec":{"size":1}}`)
+	eventually(t, "the definition is on its way out", func() bool {
+		st := r.status(t, lateKey)
+		return st.Phase == record.Pending && st.Attempts == 0 && strings.Contains(st.Message, "is terminating")
 	})
-	r.acked(t, "apiextensions.k8s.io/v1/CustomResourceDefinition//widgets.example.com", widgetCRD)
-	eventually(t, "it is made anew", func() bool {
+	c.edit(t, path, `{"metadata":{"finalizers":null}}`)
+	if res := r.settle(t, definition, retired.Generation); !res.Gone {
+		t.Fatalf("%+v", res)
+	}
+	eventually(t, "the kind is missed again", func() bool { return strings.Contains(r.status(t, lateKey).Message, "no kind Widget in example.com/v1") })
+	r.acked(t, definition, widgetCRD)
+	if res := r.settle(t, lateKey, late); !res.Done {
+		t.Errorf("%+v", res)
+	}
+	eventually(t, "what went with its kind is made anew", func() bool {
 		status, o := c.call(t, "GET", path, "", "")
 		return status == 200 && o.at("metadata", "uid") != uid && o.at("spec", "size") == 3.0
 	})
-	retire()
+	r.deleted(t, definition, "")
+	eventually(t, "the API forgets the group", func() bool {
+		status, _ := c.call(t, "GET", "/apis/example.com/v1", "", "")
+		return status == 404
+	})
 	// Without the kind there are no objects: the record goes.
 	r.deleted(t, key, "")
 }
