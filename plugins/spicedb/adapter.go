@@ -126,6 +126,9 @@ func (q *request) leftovers() (rs []relationship) {
 
 // Apply writes the difference.
 func (a *adapter) Apply(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+	if r.Saga != nil && a.cfg.sagas {
+		return a.writeStep(ctx, r)
+	}
 	p, err := a.plan(ctx, r)
 	if err == nil {
 		err = a.carryOut(ctx, p)
@@ -185,7 +188,13 @@ func (a *adapter) write(ctx context.Context, r *pawl.Request, updates []wire.Upd
 	frame := wire.AppendWrite(newFrame(capacity), updates, ps)
 	secret := slices.ContainsFunc(updates, func(u wire.Update) bool { return u.Op != wire.Delete && len(u.Row.Context) > 0 })
 	for repeat := 0; ; repeat++ {
-		err = a.call(ctx, methodWrite, frame, r.TimeoutMillis, func(msg []byte) (err error) {
+		timeout := r.TimeoutMillis
+		if r.Saga != nil {
+			if timeout, err = timeLeft(ctx); err != nil {
+				return "", err
+			}
+		}
+		err = a.call(ctx, methodWrite, frame, timeout, func(msg []byte) (err error) {
 			token, _, err = wire.ReadToken(msg)
 			return err
 		})
@@ -210,6 +219,10 @@ func (f *failure) serialization() bool {
 
 // Delete removes what the resource put there.
 func (a *adapter) Delete(ctx context.Context, r *pawl.Request) error {
+	if r.Saga != nil && a.cfg.sagas {
+		_, err := a.writeStep(ctx, r)
+		return err
+	}
 	q, err := a.cfg.readRequest(r)
 	if err != nil {
 		return err

@@ -30,6 +30,11 @@ func (cfg *config) readRequest(r *pawl.Request) (*request, error) {
 	if q.acked, err = stateOf(r.Acked); err != nil {
 		return nil, err
 	}
+	if r.Saga != nil && q.desired == nil && q.acked.isEmpty() {
+		if q.acked, err = stateOfKey(r.Key); err != nil {
+			return nil, err
+		}
+	}
 	for i := range r.Attempted {
 		if r.Attempted[i].HasPayload {
 			q.attempts[i], _ = cfg.read(r.Attempted[i].Payload, now) // what can't be read was never sent
@@ -173,6 +178,9 @@ func describe(diffs []difference) (out []string) {
 
 // Observe looks at the resource's rows and compares them with r.
 func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observation, err error) {
+	if r.Saga != nil && a.cfg.sagas {
+		return a.observeStep(ctx, r)
+	}
 	q, err := a.cfg.readRequest(r)
 	if err != nil {
 		return o, err
@@ -181,8 +189,13 @@ func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observat
 	if err != nil {
 		return o, asError(err)
 	}
-	if r.Acked != nil {
-		o.Ref = r.Acked.Ref
+	return q.observe(a.cfg, found)
+}
+
+// observe compares what was found.
+func (q *request) observe(cfg *config, found rows) (o pawl.Observation, err error) {
+	if q.Acked != nil {
+		o.Ref = q.Acked.Ref
 	}
 	if q.desired == nil {
 		return q.observeTombstone(o, found)
@@ -202,7 +215,7 @@ func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observat
 	if !o.Exists {
 		return pawl.Observation{}, nil
 	}
-	o.MatchDesired, o.Differing, o.Object = pawl.TriOf(len(diffs) == 0), describe(diffs), a.cfg.object(d)
+	o.MatchDesired, o.Differing, o.Object = pawl.TriOf(len(diffs) == 0), describe(diffs), cfg.object(d)
 	o.MatchAcked = q.matchAcked(found)
 	o.MatchAttempted = q.matchAttempted(found, o.MatchDesired)
 	s := d.state(leftover)

@@ -16,6 +16,7 @@ const (
 	defaultUpdates = 1000
 	defaultPage    = 1000
 	defaultBatch   = 200
+	defaultTerms   = 1000
 )
 
 // config is a sink's config, checked.
@@ -26,6 +27,11 @@ type config struct {
 	updates    int    // rows of one write at most
 	page       int    // rows of one read at most
 	batch      int    // resources of one batch at most
+
+	sagas        bool   // it takes part in them
+	lockType     string // of locks and marks
+	workflowType string // of who holds them
+	terms        int    // preconditions of one write at most
 }
 
 func readConfig(c pawl.Config) (*config, error) {
@@ -33,7 +39,8 @@ func readConfig(c pawl.Config) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := &config{prune: true, pruneScope: scopeObject, updates: defaultUpdates, page: defaultPage, batch: defaultBatch}
+	cfg := &config{prune: true, pruneScope: scopeObject, updates: defaultUpdates, page: defaultPage, batch: defaultBatch,
+		lockType: "lock", workflowType: "workflow", terms: defaultTerms}
 	upstream := ""
 	root.String("upstream", &upstream)
 	root.Bool("prune", &cfg.prune)
@@ -41,6 +48,13 @@ func readConfig(c pawl.Config) (*config, error) {
 	root.Count("update_limit", &cfg.updates)
 	root.Count("read_page", &cfg.page)
 	root.Count("batch_max", &cfg.batch)
+	root.Bool("sagas", &cfg.sagas)
+	root.Count("precondition_limit", &cfg.terms)
+	for key, name := range map[string]*string{"saga_lock_type": &cfg.lockType, "saga_workflow_type": &cfg.workflowType} {
+		if root.String(key, name); !isTypeName(*name) {
+			root.Fail(key, "the name of a definition is expected: "+lowerCase)
+		}
+	}
 	if cfg.batch > 10_000 {
 		root.Fail("batch_max", "10000 is the most")
 	}
@@ -56,5 +70,9 @@ func (cfg *config) manifest() *pawl.Manifest {
 	m := manifest()
 	m.ConfigSchema, m.PayloadSchema = "", "" // told once, by describe
 	m.BatchMax = uint32(cfg.batch)
+	if !cfg.sagas {
+		m.Ops = []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete, pawl.OpApplyBatch}
+		m.Mark, m.Lock, m.Undoable = false, false, nil
+	}
 	return &m
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/pawlsync/pawl/plugins/spicedb/wire"
@@ -94,8 +93,7 @@ func (a *adapter) lookFor(ctx context.Context, r *pawl.Request, group []*relatio
 		}
 	}
 	for _, k := range group {
-		f := wire.Filter{ResourceType: k.ResourceType, ResourceID: k.ResourceID, Relation: k.Relation,
-			SubjectType: k.SubjectType, SubjectID: k.SubjectID, SubjectRelation: k.SubjectRelation, HasSubjectRelation: true}
+		f := exactly(&k.Row)
 		if _, err := a.read(ctx, r, &f, 0, take); err != nil {
 			return err
 		}
@@ -103,9 +101,24 @@ func (a *adapter) lookFor(ctx context.Context, r *pawl.Request, group []*relatio
 	return nil
 }
 
+// exactly chooses one row.
+func exactly(r *wire.Row) wire.Filter {
+	return wire.Filter{ResourceType: r.ResourceType, ResourceID: r.ResourceID, Relation: r.Relation,
+		SubjectType: r.SubjectType, SubjectID: r.SubjectID, SubjectRelation: r.SubjectRelation, HasSubjectRelation: true}
+}
+
 // read gives take every row that f chooses, page by page, all as of one revision.
-// It gives up after most rows, 0: never, and reports whether it saw all.
+// It gives up after most rows, 0: never, and reports whether it saw all. Rows of what is
+// not in the schema can't be there.
 func (a *adapter) read(ctx context.Context, r *pawl.Request, f *wire.Filter, most int, take func(*relationship)) (whole bool, err error) {
+	if whole, err = a.readKnown(ctx, r, f, most, take); isUnknownSchema(err) {
+		return true, nil
+	}
+	return whole, err
+}
+
+// readKnown is read for what has to be in the schema.
+func (a *adapter) readKnown(ctx context.Context, r *pawl.Request, f *wire.Filter, most int, take func(*relationship)) (whole bool, err error) {
 	cursor, seen := "", 0
 	for {
 		n := 0
@@ -120,9 +133,6 @@ func (a *adapter) read(ctx context.Context, r *pawl.Request, f *wire.Filter, mos
 			take(&relationship{key: keyOf(&row), Row: row})
 			return nil
 		})
-		if f, ok := errors.AsType[*failure](err); ok && f.unknownSchema() {
-			return true, nil // rows of what is not in the schema can't be there
-		}
 		if seen += n; err != nil || n < a.cfg.page || cursor == "" {
 			return true, err
 		}

@@ -24,6 +24,9 @@ func manifest() pawl.Manifest {
 		ApplyIdempotent: true,
 		FindsByKey:      true,
 		BatchMax:        defaultBatch,
+		Mark:            true, // this and what follows with the config sagas alone
+		Lock:            true,
+		Undoable:        []pawl.Op{pawl.OpApply, pawl.OpDelete},
 		UpstreamKinds:   []string{"http"},
 	}
 }

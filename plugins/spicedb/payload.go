@@ -15,6 +15,7 @@ import (
 // desired is what a payload says.
 type desired struct {
 	want          []relationship // there must be these; none that has expired
+	expired       []relationship // these have
 	unwanted      []relationship // there must be none of these
 	scope         *scope         // in it there must be nothing else; nil: nothing is pruned
 	preconditions []wire.Precondition
@@ -111,7 +112,13 @@ func (cfg *config) read(payload []byte, now time.Time) (*desired, error) {
 	if err := o.Done(); err != nil {
 		return nil, err
 	}
-	d.want = slices.DeleteFunc(d.want, func(r relationship) bool { return r.expired(now) })
+	d.want = slices.DeleteFunc(d.want, func(r relationship) bool {
+		if r.expired(now) {
+			d.expired = append(d.expired, r)
+			return true
+		}
+		return false
+	})
 	return d, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strconv"
 
@@ -77,14 +78,19 @@ func appendNames(b []byte, names []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	last := ""
 	for _, name := range names {
-		n := 0
-		for n < len(name) && n < len(last) && name[n] == last[n] {
-			n++
-		}
-		b = appendText(binary.AppendUvarint(b, uint64(n)), name[n:])
+		b = appendName(b, last, name)
 		last = name
 	}
 	return b
+}
+
+// appendName writes a name as what differs from the last one.
+func appendName(b []byte, last, name string) []byte {
+	n := 0
+	for n < len(name) && n < len(last) && name[n] == last[n] {
+		n++
+	}
+	return appendText(binary.AppendUvarint(b, uint64(n)), name[n:])
 }
 
 // reader takes apart what encode wrote.
@@ -95,7 +101,7 @@ type reader struct {
 
 func (r *reader) number() int {
 	n, size := binary.Uvarint(r.b)
-	if size <= 0 || n > pawl.MaxAdapterStateBytes {
+	if size <= 0 || n > math.MaxInt32 {
 		r.err, r.b = true, nil
 		return 0
 	}
@@ -117,15 +123,19 @@ func (r *reader) text() string {
 func (r *reader) names() (names []string) {
 	last := ""
 	for n := r.number(); n > 0 && !r.err; n-- {
-		shared := r.number()
-		if shared > len(last) {
-			r.err = true
-			return nil
-		}
-		last = last[:shared] + r.text()
+		last = r.name(last)
 		names = append(names, last)
 	}
 	return names
+}
+
+func (r *reader) name(last string) string {
+	shared := r.number()
+	if shared > len(last) {
+		r.err, r.b = true, nil
+		return ""
+	}
+	return last[:shared] + r.text()
 }
 
 func (s *state) decode(b []byte) bool {
@@ -141,6 +151,8 @@ func (s *state) decode(b []byte) bool {
 	s.owned, s.unwanted = r.names(), r.names()
 	return !r.err && len(r.b) == 0
 }
+
+func (s *state) isEmpty() bool { return s.scope == nil && len(s.owned) == 0 }
 
 // owns reports whether a row is one that we put there.
 func (s *state) owns(r *relationship) bool {
