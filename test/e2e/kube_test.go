@@ -52,6 +52,14 @@ func TestKube(t *testing.T) {
 			{"NoRoomAtTheServer", (*cluster).pressure},
 			{"CredentialsThatExpire", (*cluster).expiry},
 			{"CreationsThatRace", (*cluster).creations},
+			{"SagasCreate", (*cluster).sagaCreations},
+			{"SagasCreateNamespaces", (*cluster).sagaNamespaces},
+			{"SagasLoseAnswers", (*cluster).sagaLost},
+			{"SagasRace", (*cluster).sagaRivals},
+			{"SagasUndoUpdates", (*cluster).sagaUndo},
+			{"SagasBesideOthers", (*cluster).sagaOthers},
+			{"SagasWriteOnConditions", (*cluster).sagaConditions},
+			{"WholeSagas", (*cluster).sagaWhole},
 			{"TheProgram", (*cluster).program},
 		} {
 			t.Run(test.name, func(t *testing.T) {
