@@ -220,6 +220,42 @@ type SagaExplanation struct {
 	Saga Saga   `json:"saga" doc:"Without payloads."`
 }
 
+// SagaTemplate describes a template of the configuration to its callers.
+type SagaTemplate struct {
+	Name        string             `json:"name"`
+	Description string             `json:"description,omitempty"`
+	Mode        string             `json:"mode" enum:"pessimistic,optimistic"`
+	Timeout     Duration           `json:"timeout" doc:"How long it tries to go forward."`
+	Params      []SagaParam        `json:"params" nullable:"false"`
+	Steps       []SagaTemplateStep `json:"steps" nullable:"false"`
+}
+
+// SagaParam describes a parameter of a template.
+type SagaParam struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Type        string          `json:"type" enum:"string,integer,boolean"`
+	Required    bool            `json:"required"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Pattern     string          `json:"pattern,omitempty" doc:"Matches the whole of a string (RE2)."`
+	Enum        []string        `json:"enum,omitempty" nullable:"false" doc:"The only strings allowed."`
+	MaxLength   *int            `json:"maxLength,omitempty" doc:"Of strings without enum, in characters."`
+	Min         *int            `json:"min,omitempty" doc:"Of integers."`
+	Max         *int            `json:"max,omitempty" doc:"Of integers."`
+}
+
+// SagaTemplateStep describes a step of a template.
+type SagaTemplateStep struct {
+	Sink string `json:"sink"`
+	Key  string `json:"key" doc:"With its placeholders."`
+	Verb string `json:"verb" enum:"create,upsert,delete"`
+}
+
+// SagaTemplateList is every template, by name.
+type SagaTemplateList struct {
+	Items []SagaTemplate `json:"items" nullable:"false"`
+}
+
 // SagaCounts are the figures of sagas that have not ended.
 type SagaCounts struct {
 	Running    int       `json:"running"`

@@ -48,18 +48,20 @@ func (x *sagaExplanation) cause() string {
 	if s.Cause == "" {
 		return ""
 	}
-	if s.FailedStep < 1 || s.FailedStep > len(s.Steps) {
-		return fmt.Sprintf("The cause: %s.", trim(s.Cause))
-	}
-	return fmt.Sprintf("%s did not go through: %s.", upper(s.name(s.FailedStep-1)), trim(s.Refused()))
+	return "It did not go forward: " + trim(s.Failure()) + "."
 }
 
-// Refused says in the target's own words why the saga did not go forward.
-func (s *Saga) Refused() string {
-	if i := s.FailedStep - 1; i >= 0 && i < len(s.Steps) && s.Steps[i].Refusal != nil {
-		return s.Steps[i].Refusal.String()
+// Failure says which step could not be written and why, in the target's own words:
+// "step 2 (create cluster/ns/foo): rejected: quota". "" where the saga goes forward.
+func (s *Saga) Failure() string {
+	i, why := s.FailedStep-1, s.Cause
+	if i < 0 || i >= len(s.Steps) {
+		return why
 	}
-	return s.Cause
+	if r := s.Steps[i].Refusal; r != nil {
+		why = r.String()
+	}
+	return s.name(i) + ": " + why
 }
 
 // String is status and message: "rejected: the name is taken".

@@ -104,6 +104,9 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.watch(w, r)
 	case path == "/v1/batch":
 		d.batch(w, r)
+	case path == "/v1/saga-templates":
+		answer(w, api.SagaTemplateList{Items: []api.SagaTemplate{{Name: "create-namespace", Description: "A namespace and its owner.", Mode: "pessimistic",
+			Params: []api.SagaParam{{Name: "namespace", Type: "string", Required: true}, {Name: "tier", Type: "string"}}, Steps: make([]api.SagaTemplateStep, 2)}}})
 	case strings.HasPrefix(path, "/v1/sagas"):
 		d.saga(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sagas"), "/"))
 	case strings.HasPrefix(path, "/v1/sinks/"):

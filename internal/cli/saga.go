@@ -29,7 +29,7 @@ func (a *app) sagaCommand() *cobra.Command {
 		Args:  onlyCommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.sagaRunCommand(), a.sagaGetCommand(), a.sagaListCommand(), a.sagaExplainCommand(), a.sagaWaitCommand(), a.sagaResolveCommand())
+	cmd.AddCommand(a.sagaRunCommand(), a.sagaGetCommand(), a.sagaListCommand(), a.sagaTemplatesCommand(), a.sagaExplainCommand(), a.sagaWaitCommand(), a.sagaResolveCommand())
 	return cmd
 }
 

@@ -92,6 +92,7 @@ func TestGoldenSagas(t *testing.T) {
 		[]string{"saga", "run", "-f", "-", "--id", "running", "--wait", "0s"},
 		[]string{"saga", "run", "-f", "-", "-o", "json", "--wait", "1m"},
 		[]string{"saga", "run", "--template", "t", "--param", "name=foo", "--param", "n:=3", "--id", "done"},
+		[]string{"saga", "templates"},
 		[]string{"saga", "list"},
 		[]string{"saga", "list", "--open", "--limit", "1"},
 		[]string{"saga", "get", "done"},

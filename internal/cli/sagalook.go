@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -188,4 +189,40 @@ func (a *app) sagaExplainCommand() *cobra.Command {
 	}
 	a.outputFlag(cmd)
 	return cmd
+}
+
+func (a *app) sagaTemplatesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "templates",
+		Short: "List the saga templates of the daemon's configuration",
+		Long:  "Templates shows what `pawl saga run --template` takes. A parameter in brackets has a\ndefault; -o json tells what each may be.",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(func(c *client.Client) error {
+				items, err := c.SagaTemplates(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]any{"items": items}, func() { a.printTemplates(items) })
+			})
+		},
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) printTemplates(items []api.SagaTemplate) {
+	if len(items) == 0 {
+		fmt.Fprintln(a.Out, "no saga templates")
+		return
+	}
+	t := a.table("TEMPLATE", "MODE", "STEPS", "PARAMETERS", "WHAT")
+	for i := range items {
+		var params []string
+		for _, p := range items[i].Params {
+			params = append(params, ternary(p.Required, p.Name, "["+p.Name+"]"))
+		}
+		t.add(items[i].Name, items[i].Mode, strconv.Itoa(len(items[i].Steps)), strings.Join(params, " "), items[i].Description)
+	}
+	t.print()
 }

@@ -70,5 +70,12 @@ func (c *Client) ResolveSaga(ctx context.Context, id, as string) (api.Saga, erro
 	return out, c.call(ctx, http.MethodPost, sagaPath(id, "/resolve"), nil, api.SagaResolution{As: as}, &out)
 }
 
+// SagaTemplates returns the templates of the daemon's configuration, by name.
+func (c *Client) SagaTemplates(ctx context.Context) ([]api.SagaTemplate, error) {
+	var out api.SagaTemplateList
+	err := c.call(ctx, http.MethodGet, "/v1/saga-templates", nil, nil, &out)
+	return out.Items, err
+}
+
 // sagaPath needs no escapes: an id is made of what stands in a path as it is.
 func sagaPath(id, verb string) string { return "/v1/sagas/" + id + verb }

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlsync/pawl/engine/wasmhost"
 	"github.com/pawlsync/pawl/engine/wasmhost/meter"
 	"github.com/pawlsync/pawl/internal/kube"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 	"github.com/pawlsync/pawl/internal/server"
 )
 
@@ -200,7 +201,8 @@ func secret(s config.Secret) upstream.Secret {
 	return upstream.Secret{File: s.File, Env: s.Env, Value: s.Value.Reveal()}
 }
 
-// serverOptions also loads the API's certificate, so that it can fail.
+// serverOptions also loads the API's certificate and reads the templates, so that it
+// can fail.
 func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sagas, registry *prometheus.Registry) (server.Options, error) {
 	out := server.Options{
 		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, Metrics: metricsHandler(c, registry),
@@ -215,8 +217,11 @@ func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sa
 			out.Sensitive[name] = s.Sensitive
 		}
 	}
+	var err error
+	if out.Templates, err = sagatemplate.New(c); err != nil {
+		return out, err
+	}
 	if t := c.Server.TLS; t.CertFile != "" {
-		var err error
 		if out.TLS, err = server.LoadTLS(t.CertFile, t.KeyFile, t.ClientCAFile, o.Logger); err != nil {
 			return out, err
 		}

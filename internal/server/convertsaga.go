@@ -7,6 +7,7 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
 
 func recordKey(s *api.SagaStepRequest) record.Key { return record.Key{Sink: s.Sink, Name: s.Key} }
@@ -67,4 +68,16 @@ func sagaAnswer(a *saga.Answer) *api.SagaAnswer {
 		return nil
 	}
 	return &api.SagaAnswer{Status: a.Status.String(), Message: a.Message, At: a.At}
+}
+
+func sagaTemplate(t *sagatemplate.Info) api.SagaTemplate {
+	out := api.SagaTemplate{Name: t.Name, Description: t.Description, Mode: string(t.Mode), Timeout: api.Duration(t.Timeout)}
+	out.Params = make([]api.SagaParam, len(t.Params))
+	for i, p := range t.Params {
+		out.Params[i] = api.SagaParam(p)
+	}
+	for _, st := range t.Steps {
+		out.Steps = append(out.Steps, api.SagaTemplateStep{Sink: st.Sink, Key: st.Key, Verb: string(st.Verb)})
+	}
+	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
 
 // Sagas is what the API needs of *saga.Manager.
@@ -53,6 +54,8 @@ func (s *Server) sagaRoutes(a huma.API) {
 		"Answers when its outcome is known, or after the timeout without one: ask again.", 404, 422), s.waitSaga)
 	huma.Register(a, operation(a, "explain-saga", http.MethodGet, "/v1/sagas/{id}/explain", "Explain a saga",
 		"Says in words how far a saga has come, what it waits for and what an operator may do. Never shows payload.", 404), s.explainSaga)
+	huma.Register(a, operation(a, "list-saga-templates", http.MethodGet, "/v1/saga-templates", "List saga templates",
+		"What a saga's template and params may be: the templates of the configuration, by name."), s.listSagaTemplates)
 	resolve := operation(a, "resolve-saga", http.MethodPost, "/v1/sagas/{id}/resolve", "Resolve a saga",
 		"An operator's decision about a saga whose outcome is not known. Durable when the answer comes.", 400, 404, 409, 422)
 	huma.Register(a, resolve, s.resolveSaga)
@@ -103,19 +106,14 @@ func (s *Server) runSaga(ctx context.Context, in *call) (*sagaOutput, error) {
 }
 
 // sagaSpec is what r asks for.
-func (s *Server) sagaSpec(r *api.SagaRequest) (saga.Spec, error) {
-	spec := saga.Spec{Mode: saga.Mode(r.Mode), Timeout: defaultSagaTimeout, RefusePuts: r.RefusePuts}
-	if r.Timeout != nil {
-		spec.Timeout = time.Duration(*r.Timeout)
-	}
-	for i := range r.Steps {
-		st := &r.Steps[i]
-		spec.Steps = append(spec.Steps, saga.Step{
-			Key: recordKey(st), Verb: saga.Verb(st.Verb), Payload: st.Bytes(), After: saga.After(st.After),
-		})
-	}
+func (s *Server) sagaSpec(r *api.SagaRequest) (spec saga.Spec, err error) {
 	if r.Template != "" {
-		return spec, api.NewProblem(http.StatusNotFound, api.CodeUnknownTemplate, fmt.Sprintf("no template of that name: %q", r.Template), "the configuration has none")
+		spec, err = s.o.Templates.Expand(r.Template, r.Params)
+	} else {
+		spec = steps(r)
+	}
+	if err != nil {
+		return spec, templateProblem(err)
 	}
 	spec.ID = cmp.Or(r.ID, strings.ToLower(rand.Text()))
 	size := 0
@@ -127,6 +125,38 @@ func (s *Server) sagaSpec(r *api.SagaRequest) (saga.Spec, error) {
 			fmt.Sprintf("the saga's payloads have %d bytes together, more than the %d allowed", size, s.o.PayloadMaxBytes), "limits.payload_max_bytes sets the limit")
 	}
 	return spec, nil
+}
+
+// steps is the saga of a request that has no template.
+func steps(r *api.SagaRequest) saga.Spec {
+	spec := saga.Spec{Mode: saga.Mode(r.Mode), Timeout: defaultSagaTimeout, RefusePuts: r.RefusePuts}
+	if r.Timeout != nil {
+		spec.Timeout = time.Duration(*r.Timeout)
+	}
+	for i := range r.Steps {
+		st := &r.Steps[i]
+		spec.Steps = append(spec.Steps, saga.Step{
+			Key: recordKey(st), Verb: saga.Verb(st.Verb), Payload: st.Bytes(), After: saga.After(st.After),
+		})
+	}
+	return spec
+}
+
+// templateProblem says what is wrong with a template's name or params.
+func templateProblem(err error) *api.Problem {
+	if unknown, ok := errors.AsType[*sagatemplate.UnknownError](err); ok {
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownTemplate, fmt.Sprintf("there is no saga template %.64q", unknown.Name),
+			cmp.Or(api.DidYouMean(unknown.Name, unknown.Names), "the configuration has none below sagas"))
+	}
+	return api.NewProblem(http.StatusUnprocessableEntity, api.CodeInvalid, err.Error(), "GET /v1/saga-templates describes the parameters")
+}
+
+func (s *Server) listSagaTemplates(ctx context.Context, _ *struct{}) (*output[api.SagaTemplateList], error) {
+	out := api.SagaTemplateList{Items: []api.SagaTemplate{}}
+	for _, t := range s.o.Templates.List() {
+		out.Items = append(out.Items, sagaTemplate(&t))
+	}
+	return answer(ctx, s, out, nil)
 }
 
 // sagaProblem says why a saga was not begun.
@@ -150,11 +180,7 @@ func (s *Server) sagaProblem(ctx context.Context, spec *saga.Spec, err error) *a
 
 // rolledBack is how a caller is told that nothing of the saga is left.
 func rolledBack(v *api.Saga) *api.Problem {
-	detail := fmt.Sprintf("saga %s is rolled back, and nothing of it is left: %s", v.ID, v.Refused())
-	if i := v.FailedStep - 1; i >= 0 && i < len(v.Steps) {
-		st := &v.Steps[i]
-		detail = fmt.Sprintf("saga %s is rolled back, and nothing of it is left: step %d (%s %s/%s): %s", v.ID, i+1, st.Verb, st.Sink, st.Key, v.Refused())
-	}
+	detail := fmt.Sprintf("saga %s is rolled back, and nothing of it is left: %s", v.ID, v.Failure())
 	p := api.NewProblem(http.StatusConflict, api.CodeSagaRolledBack, detail, "run it again with another id, once the cause is gone")
 	p.Saga = v
 	return p

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
 
 const grantAndNamespace = `{"id":"ns-foo","mode":"pessimistic","timeout":"20s","steps":[
@@ -230,7 +233,7 @@ func TestWhatIsWrongWithASagaIsSaidWithItsPlace(t *testing.T) {
 		{`{"mode":"optimistic","steps":[{"sink":"clusted","key":"k","verb":"delete"}]}`, 404, api.CodeUnknownSink, `step 1: there is no sink clusted; did you mean "cluster"?`},
 		{`{"id":"a/b","mode":"optimistic","steps":[` + step + `]}`, 422, api.CodeInvalid, "can't be part of a path"},
 		{`{"id":"..","mode":"optimistic","steps":[` + step + `]}`, 422, api.CodeInvalid, "can't be part of a path"},
-		{`{"template":"create-namespace","params":{"name":"foo"}}`, 404, api.CodeUnknownTemplate, "no template of that name"},
+		{`{"template":"create-namespace","params":{"name":"foo"}}`, 404, api.CodeUnknownTemplate, "no saga template \"create-namespace\"; the configuration has none"},
 		{`{"template":"t","mode":"optimistic"}`, 422, api.CodeInvalid, "those are the template's"},
 		{`{"params":{},"steps":[` + step + `]}`, 422, api.CodeInvalid, "no template"},
 		{`{"mode":"optimistic","steps":[{"sink":"cluster","key":"k","verb":"upsert","payload":"` + strings.Repeat("x", 200) + `"}]}`, 413, api.CodeTooLarge, "limits.payload_max_bytes"},
@@ -318,5 +321,47 @@ func TestSagasAreListedInPages(t *testing.T) {
 	}
 	if !slices.Equal(seen, []string{"a", "b", "c"}) {
 		t.Errorf("listed: %v", seen)
+	}
+}
+
+func TestATemplateMakesTheStepsOfItsParams(t *testing.T) {
+	templates, err := sagatemplate.New(&config.Config{
+		Limits: config.Limits{PayloadMaxBytes: 1 << 20},
+		Sagas: map[string]config.Saga{"create-namespace": {
+			Description: "A namespace and its owner.", Mode: "pessimistic", Timeout: 20 * time.Second,
+			Params: map[string]config.SagaParam{
+				"user": {Type: "string", Pattern: "[a-z0-9]+", MaxLength: 20}, "name": {Type: "string", Pattern: "[a-z]+", MaxLength: 20},
+			},
+			Steps: []config.SagaStep{
+				{Sink: "permissions", Key: "ns/{{.name}}", Verb: "create", After: "keep", Payload: json.RawMessage(`{"owner":"{{.user}}"}`)},
+				{Sink: "cluster", Key: "ns/{{.name}}", Verb: "create", After: "forget", Payload: json.RawMessage(`{"name":"{{.name}}"}`)},
+			},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startSagas(t, Options{Templates: templates})
+	response, body := ask(t, "POST", s.url+"/v1/sagas", `{"id":"foo","template":"create-namespace","params":{"user":"u1","name":"foo"}}`)
+	v := sagaIn(t, response, body, 200)
+	if v.Mode != "pessimistic" || v.Deadline.Sub(v.Began) != 20*time.Second || v.Steps[1].After != "forget" {
+		t.Errorf("%+v", v)
+	}
+	if got := s.permissions.objects["ns/foo"]; got != `{"owner":"u1"}` {
+		t.Errorf("written: %s", got)
+	}
+	response, body = ask(t, "POST", s.url+"/v1/sagas", `{"template":"create-namespace","params":{"user":7,"nam":"foo"}}`)
+	if p := problemOf(t, response, body); p.Code != api.CodeInvalid || !strings.Contains(p.Detail, "user") || !strings.Contains(p.Detail, "nam ") {
+		t.Errorf("%+v", p)
+	}
+	response, body = ask(t, "POST", s.url+"/v1/sagas", `{"template":"create-namespaces"}`)
+	if p := problemOf(t, response, body); p.Code != api.CodeUnknownTemplate || p.Hint != `did you mean "create-namespace"?` {
+		t.Errorf("%+v", p)
+	}
+	_, body = ask(t, "GET", s.url+"/v1/saga-templates", "")
+	var list api.SagaTemplateList
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 1 || len(list.Items[0].Params) != 2 ||
+		list.Items[0].Params[1].Pattern != "[a-z0-9]+" || list.Items[0].Timeout != api.Duration(20*time.Second) || list.Items[0].Steps[0].Key != "ns/{{.name}}" {
+		t.Errorf("%v in %s", err, body)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
 
 // Options configure a Server. Only Engine and Sagas are needed.
@@ -24,6 +25,8 @@ type Options struct {
 	Engine  Engine
 	Sagas   Sagas
 	Version api.Version
+	// Templates are the sagas of the configuration. Defaults to none.
+	Templates *sagatemplate.Set
 	// Logger gets what an operator should know. Defaults to none.
 	Logger *slog.Logger
 	// Metrics answers /metrics. Defaults to none: the route does not exist.
@@ -62,6 +65,9 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Templates == nil {
+		o.Templates = &sagatemplate.Set{}
 	}
 	if o.PayloadMaxBytes == 0 {
 		o.PayloadMaxBytes = 512 << 10
