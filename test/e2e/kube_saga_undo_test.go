@@ -171,6 +171,45 @@ func (c *cluster) sagaOthers(t *testing.T) {
 	}
 }
 
+// sagaLateUndo: an undo that lands late does nothing to what others have by then.
+func (c *cluster) sagaLateUndo(t *testing.T) {
+	c.namespace(t, "saga-late")
+	s, w := c.wired(t)
+	const key, collection = "v1/ConfigMap/saga-late/l", "/api/v1/namespaces/saga-late/configmaps"
+	path := configMapPath("saga-late", "l")
+	late := func(st *step, meanwhile func()) {
+		t.Helper()
+		w.hold.Store(true)
+		st.restores(sink.Unreachable)
+		meanwhile()
+		version := c.get(t, path).version()
+		w.land(t)
+		if v := c.get(t, path).version(); v != version {
+			t.Error("an undo that came late wrote")
+		}
+		st.restores(sink.Conflict)
+	}
+	create := s.creation(t, key, configMap("saga-late", "l", `{"a":"new"}`))
+	create.writes(sink.OK)
+	late(create, func() {
+		c.remove(t, path)
+		c.create(t, collection, configMap("saga-late", "l", `{"a":"old"}`))
+	})
+	update := s.step(t, key, configMap("saga-late", "l", `{"a":"new"}`))
+	update.looks(sink.OK)
+	update.writes(sink.OK)
+	late(update, func() { c.edit(t, path, `{"data":{"a":"theirs"}}`) })
+	update = s.step(t, key, configMap("saga-late", "l", `{"a":"newer"}`))
+	update.looks(sink.OK)
+	update.writes(sink.OK)
+	late(update, func() {
+		c.remove(t, path)
+		c.create(t, collection, configMap("saga-late", "l", `{"a":"another"}`))
+		c.remove(t, path)
+		c.create(t, collection, configMap("saga-late", "l", `{"a":"yet another"}`))
+	})
+}
+
 // sagaConditions: a write goes through only if the object is what the image says,
 // and a deletion is told by who is gone.
 func (c *cluster) sagaConditions(t *testing.T) {
@@ -254,6 +293,16 @@ func (c *cluster) sagaConditions(t *testing.T) {
 	if a := c.get(t, "/api/v1/namespaces/saga-conditions/secrets/s").at("data", "a"); a != "aHVzaA==" {
 		t.Errorf("it holds %v", a)
 	}
+	// The fields of another version may be called otherwise.
+	scaler := func(version, size string) string {
+		return `{"apiVersion":"autoscaling/` + version + `","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","namespace":"saga-conditions"},
+			"spec":{"maxReplicas":` + size + `,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`
+	}
+	s.creation(t, "autoscaling/v1/HorizontalPodAutoscaler/saga-conditions/h", scaler("v1", "3")).writes(sink.OK)
+	s.step(t, "autoscaling/v2/HorizontalPodAutoscaler/saga-conditions/h", scaler("v2", "4")).looks(sink.Rejected)
+	s.step(t, "autoscaling/v1/HorizontalPodAutoscaler/saga-conditions/h", scaler("v1", "4")).looks(sink.OK)
+
+	c.connect(t, "test", `{"key":"manifest"}`).step(t, "any", "").looks(sink.Rejected)
 	s.creation(t, key, strings.Replace(object, `"name"`, `"annotations":{"pawl.dev/saga":"x"},"name"`, 1)).writes(sink.Rejected)
 }
 

@@ -57,6 +57,7 @@ func TestKube(t *testing.T) {
 			{"SagasLoseAnswers", (*cluster).sagaLost},
 			{"SagasRace", (*cluster).sagaRivals},
 			{"SagasUndoUpdates", (*cluster).sagaUndo},
+			{"SagasUndoLate", (*cluster).sagaLateUndo},
 			{"SagasBesideOthers", (*cluster).sagaOthers},
 			{"SagasWriteOnConditions", (*cluster).sagaConditions},
 			{"WholeSagas", (*cluster).sagaWhole},
