@@ -193,13 +193,17 @@ func TestConnectionsThatWereReplacedAreClosed(t *testing.T) {
 			now := time.Now().Add(lookEvery)
 			c.rt.now = func() time.Time { return now }
 			ask(t, c)
-			select {
-			case <-closed:
-			case <-time.After(time.Minute):
-				t.Error("the earlier connection was left open")
+			expect := func(what string) {
+				t.Helper()
+				select {
+				case <-closed:
+				case <-time.After(time.Minute): // ends what would hang
+					t.Fatal(what + " was left open")
+				}
 			}
+			expect("the earlier connection")
 			c.CloseIdleConnections()
-			<-closed
+			expect("the newest connection")
 		})
 	}
 }
