@@ -58,8 +58,11 @@ func (s *Saga) Failure() string {
 	if i < 0 || i >= len(s.Steps) {
 		return why
 	}
-	if r := s.Steps[i].Refusal; r != nil {
+	switch r, last := s.Steps[i].Refusal, s.Steps[i].Answer; {
+	case r != nil:
 		why = r.String()
+	case last != nil && last.Status != "ok":
+		why += " (" + last.String() + ")"
 	}
 	return s.name(i) + ": " + why
 }

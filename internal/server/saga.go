@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -136,10 +138,20 @@ func steps(r *api.SagaRequest) saga.Spec {
 	for i := range r.Steps {
 		st := &r.Steps[i]
 		spec.Steps = append(spec.Steps, saga.Step{
-			Key: recordKey(st), Verb: saga.Verb(st.Verb), Payload: st.Bytes(), After: saga.After(st.After),
+			Key: recordKey(st), Verb: saga.Verb(st.Verb), Payload: compacted(st), After: saga.After(st.After),
 		})
 	}
 	return spec
+}
+
+// compacted is the payload of a step without insignificant white space, so that a
+// caller who asks again by other means asks for the same.
+func compacted(st *api.SagaStepRequest) []byte {
+	var out bytes.Buffer
+	if st.Payload == nil || json.Compact(&out, st.Payload) != nil {
+		return st.Bytes()
+	}
+	return out.Bytes()
 }
 
 // templateProblem says what is wrong with a template's name or params.
@@ -148,7 +160,7 @@ func templateProblem(err error) *api.Problem {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownTemplate, fmt.Sprintf("there is no saga template %.64q", unknown.Name),
 			cmp.Or(api.DidYouMean(unknown.Name, unknown.Names), "the configuration has none below sagas"))
 	}
-	return api.NewProblem(http.StatusUnprocessableEntity, api.CodeInvalid, err.Error(), "GET /v1/saga-templates describes the parameters")
+	return api.NewProblem(http.StatusUnprocessableEntity, api.CodeInvalid, err.Error(), "pawl saga templates -o json, or GET /v1/saga-templates, says what they may be")
 }
 
 func (s *Server) listSagaTemplates(ctx context.Context, _ *struct{}) (*output[api.SagaTemplateList], error) {
