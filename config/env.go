@@ -13,9 +13,10 @@ const envPrefix = "PAWL_"
 
 // reservedEnv are variables with our prefix that name no key.
 var reservedEnv = map[string]string{
-	"PAWL_CONFIG":  "The configuration file, as --config.",
-	"PAWL_ADDRESS": "Where commands find the daemon, as --address.",
-	"PAWL_TOKEN":   "The bearer token that commands send.",
+	"PAWL_CONFIG":     "The configuration file, as --config.",
+	"PAWL_ADDRESS":    "Where commands find the daemon, as --address.",
+	"PAWL_TOKEN":      "The bearer token that commands send.",
+	"PAWL_FAILPOINTS": "For tests: where `pawl run` dies, fails or pauses, as `after write 1=kill; before unlock 1=sleep:2s`.",
 }
 
 // serviceEnv matches the variables that Kubernetes sets in every container for

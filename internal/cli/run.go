@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/internal/daemon"
+	"github.com/pawlsync/pawl/internal/failpoint"
 )
 
 // runFlags are the flags that set keys of the configuration, by key.
@@ -78,6 +79,13 @@ func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, reload func() (*co
 	}
 	a.warnOfNoSinks(log, c)
 	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()}
+	points, _ := a.lookupEnv(failpoint.Env)
+	if o.Failpoint, err = failpoint.Parse(points); err != nil {
+		return fmt.Errorf("%s: %w", failpoint.Env, err)
+	}
+	if o.Failpoint != nil {
+		log.Warn("failpoints are set: the daemon fails where it is told to", "variable", failpoint.Env, "points", points)
+	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -52,6 +52,8 @@ type Options struct {
 	// LookupEnv finds the secrets that the configuration takes from the
 	// environment. Defaults to os.LookupEnv.
 	LookupEnv func(string) (string, bool)
+	// Failpoint is that of saga.Options, for tests. Defaults to none.
+	Failpoint func(point string) error
 }
 
 // Ready describes a daemon that has just become ready.
@@ -180,7 +182,7 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 	}
 	registry := prometheus.NewRegistry()
 	observer := metrics.New(registry)
-	d.sagas = saga.New(saga.Options{Logger: o.Logger, Observer: observer})
+	d.sagas = saga.New(saga.Options{Logger: o.Logger, Observer: observer, Failpoint: o.Failpoint})
 	d.engine, err = engine.Open(ctx, engineOptions(c, o, d.targets, d.sagas, observer))
 	if err != nil {
 		return nil, errors.Join(err, d.targets.closeAll())
