@@ -70,9 +70,9 @@ func (cfg *config) manifest() *pawl.Manifest {
 	m := manifest()
 	m.ConfigSchema, m.PayloadSchema = "", "" // told once, by describe
 	m.BatchMax = uint32(cfg.batch)
-	if !cfg.sagas {
-		m.Ops = []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete, pawl.OpApplyBatch}
-		m.Mark, m.Lock, m.Undoable = false, false, nil
+	if cfg.sagas {
+		m.Ops = append(m.Ops, pawl.OpUnlock, pawl.OpRestore)
+		m.Mark, m.Lock, m.Undoable = true, true, []pawl.Op{pawl.OpApply, pawl.OpDelete}
 	}
 	return &m
 }

@@ -24,9 +24,7 @@ func manifest() pawl.Manifest {
 		ApplyIdempotent: true,
 		FindsByKey:      true,
 		BatchMax:        defaultBatch,
-		Mark:            true, // this and what follows with the config sagas alone
-		Lock:            true,
-		Undoable:        []pawl.Op{pawl.OpApply, pawl.OpDelete},
+		Ops:             []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete, pawl.OpApplyBatch},
 		UpstreamKinds:   []string{"http"},
 	}
 }
