@@ -182,3 +182,16 @@ func TestEverySagaEndsInAllOrNothing(t *testing.T) {
 		})
 	}
 }
+
+// The journal's bytes hold all that a later process goes on from.
+func TestASagaGoesOnFromTheJournalsBytes(t *testing.T) {
+	for c := range combinations[2] {
+		spec := specOf(2, Pessimistic, [3]uint8{0, 1}, c)
+		p := newPlan([2]*Spec{spec, spec}, [3]uint8{0, 1}, [2]ability{locker, marker}, true)
+		p.statuses, p.loose, p.start = []sink.Status{sink.Rejected}, true, [3]content{original}
+		x := (&explorer{plan: p, rivals: 1, json: true}).explore(budget{1, 1, 1, 0, 0})
+		if x.fault != "" {
+			t.Errorf("%s: %s", p, x.fault)
+		}
+	}
+}

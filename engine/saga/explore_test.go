@@ -128,6 +128,7 @@ func (e event) String() string {
 type explorer struct {
 	plan   *plan
 	rivals int
+	json   bool // the journal is read back from its bytes
 	ids    map[string]int32
 	queue  []node
 	from   []int32 // by id: the node it was first reached from
@@ -140,12 +141,17 @@ type explorer struct {
 }
 
 func explore(p *plan, rivals int, left budget) *explorer {
-	x := &explorer{plan: p, rivals: rivals, ids: map[string]int32{}, ends: map[string]int{}, at: -1}
+	return (&explorer{plan: p, rivals: rivals}).explore(left)
+}
+
+func (x *explorer) explore(left budget) *explorer {
+	p := x.plan
+	x.at, x.ids, x.ends = -1, map[string]int32{}, map[string]int{}
 	n := node{left: left}
 	for i := range p.specs[0].Steps {
 		n.w.things[i].holds = p.start[i]
 	}
-	for i := range rivals {
+	for i := range x.rivals {
 		n.procs[i] = p.proc(i)
 	}
 	x.reach(n, event{what: "start"})
@@ -300,7 +306,7 @@ func (x *explorer) step(n node, i int) int32 {
 	p.mem = s
 	x.sane(p)
 	if e.Durable {
-		p.disk = s.journalled()
+		p.disk = x.journal(s, n.now)
 		if s.Outcome != "" {
 			x.tell(&n, i)
 		}
@@ -308,6 +314,7 @@ func (x *explorer) step(n node, i int) int32 {
 	if n.left.crashes > 0 && e.Durable {
 		x.crash(n, i, event{what: "dies after the journal, before ", effect: e})
 	}
+	x.durable(p, e)
 	via := event{proc: i, effect: e}
 	switch e.Kind {
 	case Wait:

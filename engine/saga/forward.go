@@ -90,9 +90,8 @@ func (s *State) wrote(st *StepState, i int, r sink.Result, now time.Time) {
 		st.Refusal = &Answer{r.Status, r.Message, now}
 		switch r.Status {
 		case sink.Conflict, sink.AlreadyExists, sink.NotFound:
-			st.Doubt = true // it may speak of what a proxy's earlier try wrote
+			st.Doubt = true // it may speak of what a proxy's first try wrote
 		}
-		st.Doubt = st.Doubt || st.Sent > 1 // or of ours
 	case r.NotSent:
 		st.Pending, st.Missed = time.Time{}, true
 		st.Sent--

@@ -1,5 +1,42 @@
 package saga
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// journal returns what the next process finds of s.
+func (x *explorer) journal(s *State, now int16) *State {
+	j := s.journalled()
+	if !x.json {
+		return j
+	}
+	var back State
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(b, &back)
+	}
+	if err != nil || !bytes.Equal(back.appendKey(nil, now), j.appendKey(nil, now)) {
+		x.violated("the journal forgets: %s, %v", b, err)
+	}
+	return &back
+}
+
+// durable checks that the journal has what has to be known if e is done and the
+// process dies.
+func (x *explorer) durable(p *proc, e Effect) {
+	switch e.Kind {
+	case Write, Restore:
+		if p.disk == nil || p.disk.Phase != p.mem.Phase || !p.disk.Steps[e.Step].Pending.Equal(p.mem.Steps[e.Step].Pending) {
+			x.violated("%s, and the journal does not know", e)
+		}
+	case Adopt, Unlock, End:
+		if p.disk == nil || p.disk.Outcome == "" {
+			x.violated("%s, and the journal does not know the outcome", e)
+		}
+	}
+}
+
 // sane checks what holds at every moment.
 func (x *explorer) sane(p *proc) {
 	s := p.mem
@@ -7,6 +44,9 @@ func (x *explorer) sane(p *proc) {
 		st := &s.Steps[i]
 		if st.Doubt && s.Phase != Forward {
 			x.violated("step %d is in doubt, and it is %s", i+1, s.Phase)
+		}
+		if st.Landed && (st.Doubt || st.Refusal != nil) {
+			x.violated("step %d has landed, and is in doubt or refused", i+1)
 		}
 		if st.Undone && s.Outcome == Committed {
 			x.violated("step %d is undone, and it is committed", i+1)

@@ -146,14 +146,16 @@ func TestS8TriesInVainAreFurtherAndFurtherApart(t *testing.T) {
 	}
 	p.next(Restore, 1).says(sink.OK).ends(RolledBack, 1, 2)
 
-	// A write that the target puts off: neither its answers nor the looks between them start anew.
-	p = begin(t, Pessimistic, Create).next(Look, 1).sees(false, sink.No)
-	for tries := 1; tries <= 3; tries += 2 {
-		p.next(Write, 1).result(sink.Result{Status: sink.Retry, NotSent: true})
-		if got := p.NextAt.Sub(p.now); got != time.Duration((tries+1)/2)*time.Second {
-			t.Fatalf("waits %v", got)
-		}
+	// A write that the target puts off: nothing is asked before, and the looks between begin no new row.
+	p = begin(t, Pessimistic, Create).next(Look, 1).sees(false, sink.No).next(Write, 1).result(sink.Result{Status: sink.Retry, RetryAfter: 20 * time.Second})
+	if p.next(Wait, 0); p.last.Until.Sub(p.now) != 20*time.Second {
+		t.Fatalf("waits %v, was asked to wait 20s", p.last.Until.Sub(p.now))
 	}
+	p.next(Ask, 1).sees(false, sink.No)
+	if p.next(Wait, 0); p.last.Until.Sub(p.now) != 2*time.Second {
+		t.Fatalf("waits %v before it writes again", p.last.Until.Sub(p.now))
+	}
+	p.next(Write, 1).says(sink.OK).ends(Committed, 1)
 }
 
 func TestS9ALookThatFailsIsTriedAgainOrUndone(t *testing.T) {
@@ -247,4 +249,17 @@ func TestAnImageThatIsTooLargeIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	if !strings.Contains(p.Cause, "more than the 1048576 that can be kept for an undo") {
 		t.Errorf("cause: %s", p.Cause)
 	}
+}
+
+func TestAWriteThatWasNeverSentLeavesNothingToGiveUp(t *testing.T) {
+	for _, status := range []sink.Status{sink.Unreachable, sink.Fault, sink.Retry} {
+		begin(t, Optimistic, Create).next(Look, 1).sees(false, sink.No).next(Write, 1).
+			result(sink.Result{Status: status, NotSent: true}).ends(RolledBack) // and no Ask, no Unlock
+	}
+}
+
+func TestWhatWasWrittenLastIsUndoneFirst(t *testing.T) {
+	begin(t, Pessimistic, Create, Create, Create).first().next(Look, 2).sees(false, sink.No).next(Write, 2).says(sink.OK).
+		next(Look, 3).sees(false, sink.No).next(Write, 3).says(sink.Rejected).
+		next(Restore, 2).says(sink.OK).next(Restore, 1).says(sink.OK).ends(RolledBack, 1, 2, 3)
 }

@@ -39,7 +39,7 @@ func everyRivals(n int, mode Mode, f func(p *plan)) {
 // nothing of its own.
 func TestOfRivalsOneWinsOrNone(t *testing.T) {
 	bounds := [...][]bound{
-		1: {{budget{1, 1, 1, 0, 0}, 1}, {budget{2, 0, 0, 0, 0}, 1}},
+		1: {{budget{1, 1, 0, 0, 0}, 1}, {budget{1, 0, 1, 0, 0}, 1}, {budget{0, 1, 1, 0, 0}, 1}},
 		2: {{budget{0, 0, 0, 0, 0}, 1}, {budget{1, 0, 0, 0, 0}, 13}, {budget{0, 1, 0, 0, 0}, 5}, {budget{0, 0, 1, 0, 0}, 13}, {budget{1, 1, 0, 0, 0}, 71}},
 	}
 	if testing.Short() || raceEnabled {
