@@ -41,6 +41,7 @@ func TestSpiceDBSagas(t *testing.T) {
 		"AnotherRunsLock":           (*sagas).sagaLocks,
 		"AnotherHandBeforeTheWrite": (*sagas).sagaMeddled,
 		"AnotherHandBeforeTheUndo":  (*sagas).sagaMeddledLater,
+		"AnotherHandAtTheSameTime":  (*sagas).sagaWindow,
 		"AnAnswerThatIsLost":        (*sagas).sagaLost,
 		"PreconditionsOfThePayload": (*sagas).sagaAsked,
 		"WhatExpiresMeanwhile":      (*sagas).sagaExpires,
