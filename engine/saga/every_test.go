@@ -91,7 +91,7 @@ func newPlan(specs [2]*Spec, targets [3]uint8, can [2]ability, confirms bool) *p
 	}
 	for i := range specs[0].Steps {
 		a := p.at(uint8(i))
-		p.rules.Steps = append(p.rules.Steps, StepRules{Timeout: ticks(callTicks), Marks: a.marks, Locks: a.locks, Confirms: confirms, Restores: a.undoes})
+		p.rules.Steps = append(p.rules.Steps, StepRules{Timeout: ticks(callTicks), Marks: a.marks, Locks: a.locks, Confirms: confirms})
 	}
 	return p
 }

@@ -22,7 +22,7 @@ func begin(t *testing.T, mode Mode, verbs ...Verb) *play {
 	spec, rules := &Spec{ID: "s", Mode: mode, Timeout: time.Minute}, Rules{Backoff: func(tries int) time.Duration { return time.Duration(tries) * time.Second }}
 	for i, v := range verbs {
 		spec.Steps = append(spec.Steps, Step{Key: record.Key{Sink: sinkName(uint8(i)), Name: "k"}, Verb: v})
-		rules.Steps = append(rules.Steps, StepRules{Timeout: 10 * time.Second, Marks: true, Locks: i == 0, Confirms: true, Restores: true})
+		rules.Steps = append(rules.Steps, StepRules{Timeout: 10 * time.Second, Marks: true, Locks: i == 0, Confirms: true})
 	}
 	return &play{t: t, State: Start(spec, rules, "r", epoch), now: epoch}
 }

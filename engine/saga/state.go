@@ -93,7 +93,6 @@ type StepRules struct {
 	Marks    bool
 	Locks    bool
 	Confirms bool // an OK of a write proves that it is persisted
-	Restores bool // this step can be undone
 }
 
 // Start returns the state of a new saga.
