@@ -37,6 +37,9 @@ func TestEachCheckFailsOnTheFaultMadeForIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the kit once for each check")
 	}
+	if raceEnabled {
+		t.Skip("the kit is raced by the other tests; fifty runs of it take a minute without the detector, and ten with it: `make test` runs this one by itself")
+	}
 	for _, c := range Checks() {
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
