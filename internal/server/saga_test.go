@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/manifest"
 	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
 
@@ -363,5 +365,26 @@ func TestATemplateMakesTheStepsOfItsParams(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 1 || len(list.Items[0].Params) != 2 ||
 		list.Items[0].Params[1].Pattern != "[a-z0-9]+" || list.Items[0].Timeout != api.Duration(20*time.Second) || list.Items[0].Steps[0].Key != "ns/{{.name}}" {
 		t.Errorf("%v in %s", err, body)
+	}
+}
+
+func TestTheExampleOfTheGuideWorks(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/sagas.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```")
+	body, isYAML, err := manifest.Value([]byte(example), "sagas.md")
+	if !ok || !isYAML || err != nil {
+		t.Fatal(ok, isYAML, err)
+	}
+	s := startSagas(t, Options{})
+	response, answer := ask(t, "POST", s.url+"/v1/sagas", string(body))
+	if v := sagaIn(t, response, answer, 200); v.ID != "create-web" || v.Outcome != api.SagaCommitted {
+		t.Errorf("%+v", v)
+	}
+	if !slices.Equal(s.permissions.names(), []string{"namespaces/web"}) || !slices.Equal(s.cluster.names(), []string{"v1/Namespace/web"}) {
+		t.Errorf("written: %v, %v", s.permissions.names(), s.cluster.names())
 	}
 }
