@@ -54,6 +54,7 @@ test: plugins ## every test of every module, with the race detector
 	@for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race -timeout 30m ./...); done
 	@echo "== test what takes too long with the race detector"
 	@$(GO) test -timeout 30m -run TestEachCheckFailsOnTheFaultMadeForIt ./internal/conformance
+	@$(GO) test -timeout 30m ./engine/saga
 
 .PHONY: test-quick
 test-quick: plugins ## the quick tests alone, without the race detector
