@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,8 @@ func TestSpiceDBSagas(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	db, err := servers.StartSpiceDB(ctx, t.TempDir())
+	// SPICEDB_FLAGS may name another datastore, as --datastore-engine=postgres --datastore-conn-uri=…
+	db, err := servers.StartSpiceDB(ctx, t.TempDir(), strings.Fields(os.Getenv("SPICEDB_FLAGS"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
