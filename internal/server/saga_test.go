@@ -349,7 +349,7 @@ func TestATemplateMakesTheStepsOfItsParams(t *testing.T) {
 	if v.Mode != "pessimistic" || v.Deadline.Sub(v.Began) != 20*time.Second || v.Steps[1].After != "forget" {
 		t.Errorf("%+v", v)
 	}
-	if got := s.permissions.objects["ns/foo"]; got != `{"owner":"u1"}` {
+	if got := s.permissions.content("ns/foo"); got != `{"owner":"u1"}` {
 		t.Errorf("written: %s", got)
 	}
 	response, body = ask(t, "POST", s.url+"/v1/sagas", `{"template":"create-namespace","params":{"user":7,"nam":"foo"}}`)

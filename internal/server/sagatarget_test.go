@@ -115,6 +115,12 @@ func (t *target) names() []string {
 	return slices.Sorted(maps.Keys(t.objects))
 }
 
+func (t *target) content(name string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.objects[name]
+}
+
 // refuses answers every write so.
 func refuses(status sink.Status, message string) func(string, *sink.Request) *sink.Result {
 	return func(op string, _ *sink.Request) *sink.Result {
