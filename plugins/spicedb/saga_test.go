@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -150,6 +151,55 @@ func TestAWriteEndsWithItsCall(t *testing.T) {
 	if got := late.Apply(sagaCreate("document:a#viewer@user:b")); got.Status != pawl.StatusUnreachable || len(late.Sent()) > 0 {
 		t.Errorf("a write whose time was up: %v %q, %d requests", got.Status, got.Message, len(late.Sent()))
 	}
+}
+
+// clocked is a call whose time counts from the first question for its deadline.
+type clocked struct {
+	context.Context
+	t     *testing.T
+	asked bool
+}
+
+func (c *clocked) Deadline() (time.Time, bool) {
+	c.asked = true
+	return c.Context.Deadline()
+}
+
+func (c *clocked) Value(key any) any {
+	if !c.asked {
+		c.t.Error("the host is called before the clock is started")
+		c.asked = true
+	}
+	return c.Context.Value(key)
+}
+
+// onTheClock is the adapter with every call's context clocked.
+type onTheClock struct {
+	*adapter
+	t *testing.T
+}
+
+func (a onTheClock) Apply(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+	return a.adapter.Apply(&clocked{Context: ctx, t: a.t}, r)
+}
+
+func (a onTheClock) Restore(ctx context.Context, r *pawl.Request) (pawl.Observation, error) {
+	return a.adapter.Restore(&clocked{Context: ctx, t: a.t}, r)
+}
+
+func (a onTheClock) Unlock(ctx context.Context, r *pawl.Request) error {
+	return a.adapter.Unlock(&clocked{Context: ctx, t: a.t}, r)
+}
+
+func TestTheTimeOfALookCountsToo(t *testing.T) {
+	s := pawltest.New(t, onTheClock{&adapter{}, t}, pawltest.Options{Config: `{"sagas":true}`, Upstream: answering("0", "")})
+	r := sagaCreate("document:a#viewer@user:b")
+	r.Mode, r.Saga.Before = pawl.Upsert, &pawl.Image{Exists: true, Content: encodeImage(rowsOf(t, "document:a#viewer@user:b"))}
+	if got := s.Apply(r); got.Status != pawl.StatusConflict || len(s.Sent()) != 1 {
+		t.Errorf("what the image has is gone: %v %q", got.Status, got.Message)
+	}
+	s.Restore(r)
+	s.Unlock(r)
 }
 
 func TestWhatCameOfAStep(t *testing.T) {

@@ -57,6 +57,8 @@ func (s *sagas) sagaWindow(t *testing.T) {
 			func(*player) func() { return func() { s.touch(t, bob+caveated) } }, sink.Conflict, []string{bob + caveated}},
 		"undo: what changed goes": {"upsert", "x", `{"touch":["` + bob + `"]}`, []string{bob + caveated}, nil,
 			func(*player) func() { return remove(bob) }, sink.Conflict, nil},
+		"undo: a copy of it is quicker": {"create", "x", `{"touch":["` + anne + `"]}`, nil, nil,
+			func(p *player) func() { return remove(p.mark(), anne) }, sink.OK, nil},
 		"undo: it was undone, and added by another": {"create", "x", `{"touch":["` + anne + `"]}`, nil, nil,
 			func(p *player) func() { return remove(p.mark()) }, sink.Conflict, []string{anne}},
 	} {
