@@ -161,6 +161,14 @@ func (e *Engine) held(key record.Key) *Hold {
 	return e.holds.byKey[key]
 }
 
+// HeldBy returns who keeps deliveries off key, "" for nobody.
+func (e *Engine) HeldBy(key record.Key) string {
+	if h := e.held(key); h != nil {
+		return h.Holder
+	}
+	return ""
+}
+
 // refused says why a Put or Delete of key is not taken now.
 func (e *Engine) refused(op string, key record.Key) error {
 	if h := e.held(key); h != nil && h.RefusePuts {

@@ -160,6 +160,8 @@ func (x *explanation) failed() string {
 // however due it is: "an operator suspended it". "" if nothing does.
 func Held(r *Resource, s *Sink, now time.Time) string {
 	switch {
+	case r.HeldBy != "":
+		return "saga " + r.HeldBy + " writes to it"
 	case r.Status.Phase == record.Orphaned:
 		return "its sink is not in the configuration"
 	case r.Status.Suspended && !r.Tombstone: // which a resource's own flags don't hold
@@ -193,6 +195,9 @@ func (x *explanation) next(what string) string {
 func (x *explanation) holds() string {
 	r, s := x.r, x.s
 	var holds []string
+	if r.HeldBy != "" {
+		holds = append(holds, fmt.Sprintf("Saga %s writes to it, and nothing else is delivered until that has ended; see pawl saga explain %s.", r.HeldBy, r.HeldBy))
+	}
 	if r.Suspend && !r.Tombstone {
 		holds = append(holds, "Its source suspended it.")
 	}

@@ -82,6 +82,7 @@ type Resource struct {
 	Owner         string                `json:"owner,omitempty"`
 	Order         *Order                `json:"order,omitempty"`
 	PutAt         time.Time             `json:"putAt,omitzero"`
+	HeldBy        string                `json:"heldBy,omitempty" doc:"The saga that nothing else is delivered before; of single resources only."`
 	Status        Status                `json:"status"`
 }
 

@@ -97,6 +97,7 @@ func (a *app) printResource(r *api.Resource) {
 	row("Attempts", ternary(st.Attempts > 0, strconv.Itoa(st.Attempts), ""))
 	row("Differs at", strings.Join(st.DriftPaths, ", "))
 	row("Suspended", suspendedBy(r))
+	row("Held by saga", r.HeldBy)
 	row("Order", ternary(st.Command != "", "the operator's "+string(st.Command)+" waits for its delivery", ""))
 	row("Conflict policy", string(r.Conflict))
 	row("Deletion policy", string(r.Deletion))

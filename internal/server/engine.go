@@ -18,6 +18,7 @@ type Engine interface {
 	Watch(context.Context, engine.WatchOptions) iter.Seq2[engine.Event, error]
 	Wait(context.Context, record.Key, uint64) (engine.WaitResult, error)
 	Operator
+	HeldBy(record.Key) string
 	Sinks() []engine.SinkStatus
 	Stats() engine.Stats
 }

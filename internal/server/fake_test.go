@@ -227,6 +227,8 @@ func (f *fake) ApplyForce(_ context.Context, k record.Key) error {
 func (f *fake) SuspendSink(_ context.Context, s string) error { return f.order("suspend " + s) }
 func (f *fake) ResumeSink(_ context.Context, s string) error  { return f.order("resume " + s) }
 
+func (f *fake) HeldBy(record.Key) string { return "" }
+
 func (f *fake) Sinks() []engine.SinkStatus { return f.sinks }
 
 func (f *fake) Stats() engine.Stats {

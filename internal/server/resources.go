@@ -90,6 +90,7 @@ func (s *Server) get(ctx context.Context, in *getInput) (*output[api.Resource], 
 		return nil, s.problem(ctx, err)
 	}
 	out := resource(&r, true)
+	out.HeldBy = s.engine.HeldBy(r.Key)
 	if in.Payload {
 		s.showPayload(&out, &r, in.Reveal)
 	}
@@ -189,6 +190,7 @@ func (s *Server) explain(ctx context.Context, in *KeyInput) (*output[api.Explana
 		return nil, s.problem(ctx, err)
 	}
 	out := api.Explanation{Resource: resource(&r, true)}
+	out.Resource.HeldBy = s.engine.HeldBy(r.Key)
 	if sink := s.sink(in.Sink); sink != nil {
 		out.Sink = sinkStatus(sink)
 	}

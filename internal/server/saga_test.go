@@ -194,6 +194,27 @@ func TestWhatIsHeldIsNamed(t *testing.T) {
 	sagaIn(t, response, body, 200)
 }
 
+func TestAResourceThatIsHeldSaysByWhichSaga(t *testing.T) {
+	s := startSagas(t, Options{})
+	s.cluster.become(refuses(sink.Unreachable, "connection refused"))
+	response, body := ask(t, "POST", s.url+"/v1/sagas", strings.Replace(grantAndNamespace, `"mode"`, `"wait":0,"mode"`, 1))
+	sagaIn(t, response, body, 202)
+	if response, body := ask(t, "PUT", s.url+"/v1/sinks/cluster/resource?key=ns/foo", `{"payload":"newer"}`); response.StatusCode != 200 {
+		t.Fatalf("%s %s", response.Status, body)
+	}
+	if _, body := ask(t, "GET", s.url+"/v1/sinks/cluster/resource?key=ns/foo", ""); !strings.Contains(body, `"heldBy":"ns-foo"`) {
+		t.Errorf("%s", body)
+	}
+	if _, body := ask(t, "GET", s.url+"/v1/sinks/cluster/resource/explain?key=ns/foo", ""); !strings.Contains(body, "Saga ns-foo writes to it") {
+		t.Errorf("%s", body)
+	}
+	s.cluster.become(nil) // what was put meanwhile is delivered afterwards
+	response, body = ask(t, "GET", s.url+"/v1/sinks/cluster/resource/wait?key=ns/foo&timeout=1m", "")
+	if !strings.Contains(body, `"done":true`) || s.cluster.content("ns/foo") != `"newer"` {
+		t.Errorf("%s %s; the target holds %s", response.Status, body, s.cluster.content("ns/foo"))
+	}
+}
+
 func TestASagaIsRefusedWhereItsResourceOrSinkIsNotFree(t *testing.T) {
 	s := startSagas(t, Options{})
 	s.cluster.become(func(op string, _ *sink.Request) *sink.Result {
