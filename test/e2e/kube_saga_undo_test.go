@@ -63,6 +63,7 @@ func (c *cluster) sagaUndo(t *testing.T) {
 	others := func() { // have fields of their own in it
 		c.must(t, http.MethodPatch, path+"?fieldManager=injector", "application/strategic-merge-patch+json",
 			`{"metadata":{"annotations":{"theirs":"z"}},"spec":{"template":{"spec":{"containers":[{"name":"app","env":[{"name":"D","value":"4"}]}]}}}}`)
+		c.must(t, http.MethodPatch, path+"?fieldManager=scaler", "application/merge-patch+json", `{"spec":{"replicas":3}}`) // of which the step leaves it nothing
 	}
 	for who, creates := range by {
 		t.Run("of "+who, func(t *testing.T) {
@@ -113,9 +114,9 @@ func (c *cluster) sagaOthers(t *testing.T) {
 			c.edit(t, path, `{"metadata":{"annotations":null},"data":{"changed":"old","removed":"old","added":null}}`)
 		}, sink.OK},
 		"a deletion": {func() { c.remove(t, path) }, sink.Conflict},
-		"a deletion and another one": {func() {
+		"a deletion and an equal one": {func() {
 			c.remove(t, path)
-			c.create(t, "/api/v1/namespaces/saga-others/configmaps", configMap("saga-others", "o", `{"changed":"old","removed":"old"}`))
+			c.create(t, "/api/v1/namespaces/saga-others/configmaps", configMap("saga-others", "o", `{"changed":"old","removed":"old","kept":"k","theirs":"old"}`))
 		}, sink.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +304,10 @@ func (c *cluster) sagaConditions(t *testing.T) {
 	s.step(t, "autoscaling/v1/HorizontalPodAutoscaler/saga-conditions/h", scaler("v1", "4")).looks(sink.OK)
 
 	c.connect(t, "test", `{"key":"manifest"}`).step(t, "any", "").looks(sink.Rejected)
-	s.creation(t, key, strings.Replace(object, `"name"`, `"annotations":{"pawl.dev/saga":"x"},"name"`, 1)).writes(sink.Rejected)
+	forged := s.creation(t, key, strings.Replace(object, `"name"`, `"annotations":{"pawl.dev/saga":"x"},"name"`, 1))
+	if res := forged.writes(sink.Rejected); !strings.Contains(res.Message, "leave it out") {
+		t.Error(res.Message)
+	}
 }
 
 // sagaWhole runs sagas over the engine: what is kept loses its mark, and what is
