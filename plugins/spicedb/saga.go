@@ -83,17 +83,6 @@ func (w *write) change(s *step, before rows) {
 	}
 }
 
-// unwanted are the rows that the step is to remove by name.
-func (s *step) unwanted() (rs []relationship) {
-	if s.desired != nil {
-		return s.desired.unwanted
-	}
-	for _, key := range s.acked.owned {
-		rs = append(rs, named(key))
-	}
-	return rs
-}
-
 func hasAny(image rows, f *wire.Filter) bool {
 	for _, r := range image {
 		if chooses(f, &r.Row) {

@@ -13,7 +13,7 @@ import (
 // step is a call of a saga with all that it says read.
 type step struct {
 	*request
-	after rows   // what the step wants there, also what has expired; empty: it deletes
+	after rows   // what the step wants there, also what has expired
 	scope *scope // in it there is to be nothing else; nil: no more than is named counts
 	now   time.Time
 }
@@ -54,6 +54,17 @@ func stateOfKey(key string) (*state, error) {
 		s.relations = []string{relation}
 	}
 	return &state{scope: s}, nil
+}
+
+// unwanted are the rows that the step is to remove by name.
+func (s *step) unwanted() (rs []relationship) {
+	if s.desired != nil {
+		return s.desired.unwanted
+	}
+	for _, key := range s.acked.owned {
+		rs = append(rs, named(key))
+	}
+	return rs
 }
 
 // lookAt reads the rows that the step is about, and some more.
