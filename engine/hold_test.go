@@ -22,7 +22,7 @@ func hold(t *testing.T, b *bench, key record.Key) uint64 {
 	return gens[0]
 }
 
-func TestAHeldResourceIsNotTouchedUntilItIsLetGo(t *testing.T) {
+func TestR70AHeldResourceIsNotTouchedUntilItIsLetGo(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.put("a", `1`)
 		b.settle()
@@ -41,7 +41,7 @@ func TestAHeldResourceIsNotTouchedUntilItIsLetGo(t *testing.T) {
 	})
 }
 
-func TestAHoldWaitsForTheDeliveryUnderWay(t *testing.T) {
+func TestR69AHoldWaitsForTheDeliveryUnderWay(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.target.slow(5 * time.Second)
 		b.put("a", `1`)
@@ -55,7 +55,7 @@ func TestAHoldWaitsForTheDeliveryUnderWay(t *testing.T) {
 	})
 }
 
-func TestAHoldThatIsRefusedHoldsNothing(t *testing.T) {
+func TestR69AHoldThatIsRefusedHoldsNothing(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.target.answer = func(string, *sink.Request) *sink.Result { return &sink.Result{Status: sink.Retry} }
 		b.put("busy", `1`)
@@ -74,7 +74,7 @@ func TestAHoldThatIsRefusedHoldsNothing(t *testing.T) {
 
 // Between the end of a saga and the release of its hold somebody may have put
 // something newer: that stands.
-func TestAnAdoptionStandsBackForWhatIsNewer(t *testing.T) {
+func TestR71AnAdoptionStandsBackForWhatIsNewer(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		gen := hold(t, b, web("a"))
 		adopt := func(payload string) {

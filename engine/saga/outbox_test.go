@@ -40,7 +40,7 @@ func blockAt(t *target, op string) (release chan struct{}) {
 	return release
 }
 
-func TestAPutDuringASagaIsDeliveredAfterwards(t *testing.T) {
+func TestR70APutDuringASagaIsDeliveredAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
@@ -71,7 +71,7 @@ func TestAPutDuringASagaIsDeliveredAfterwards(t *testing.T) {
 	})
 }
 
-func TestAPutDuringASagaIsRefusedWhereItAsksForThat(t *testing.T) {
+func TestR70APutDuringASagaIsRefusedWhereItAsksForThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
@@ -95,7 +95,7 @@ func TestAPutDuringASagaIsRefusedWhereItAsksForThat(t *testing.T) {
 	})
 }
 
-func TestOnlyOneSagaHasAResource(t *testing.T) {
+func TestR69OnlyOneSagaHasAResource(t *testing.T) {
 	inBubbles(t, func(t *testing.T, mode saga.Mode) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
@@ -118,7 +118,7 @@ func TestOnlyOneSagaHasAResource(t *testing.T) {
 	})
 }
 
-func TestAResourceWithWaitingWorkIsNotTaken(t *testing.T) {
+func TestR69AResourceWithWaitingWorkIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
@@ -256,7 +256,7 @@ func TestAnUndoThatMeetsAnotherHandIsStuckUntilResolved(t *testing.T) {
 	})
 }
 
-func TestDeletionsAndForgetting(t *testing.T) {
+func TestR71DeletionsAndForgetting(t *testing.T) {
 	inBubbles(t, func(t *testing.T, mode saga.Mode) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
