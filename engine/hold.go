@@ -38,14 +38,19 @@ type holds struct {
 	byKey map[record.Key]*Hold // under Engine.mu
 }
 
-// Hold takes resources for itself and returns the generation of each, 0 for one
-// that is not known. It waits for deliveries that are under way.
+// Held is a resource as a hold found it.
+type Held struct {
+	Generation uint64        // 0: it is not known
+	Acked      *record.Acked // nil: never acknowledged; read only
+}
+
+// Hold takes resources for itself and says how each of them is. It waits for deliveries that are under way.
 //
 // # Errors
 //
 // ErrHeld, ErrBusy for a resource that is not as its source wants it,
 // ErrUnknownSink, ErrSuspended, ErrClosed and the error of ctx; nothing is held then.
-func (e *Engine) Hold(ctx context.Context, h Hold) (generations []uint64, err error) {
+func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 	if err := e.open(); err != nil {
 		return nil, fail("hold", record.Key{}, err, "")
 	}
@@ -75,9 +80,9 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (generations []uint64, err er
 			e.LetGo(h.Keys)
 			return nil, fail("hold", key, err, "wait until it is acknowledged, or retry, suspend or delete it")
 		}
-		generations = append(generations, rec.Desired.Generation)
+		found = append(found, Held{rec.Desired.Generation, rec.Status.Acked})
 	}
-	return generations, nil
+	return found, nil
 }
 
 // holdable says why no saga may begin at key's sink.

@@ -19,7 +19,7 @@ func hold(t *testing.T, b *bench, key record.Key) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gens[0]
+	return gens[0].Generation
 }
 
 func TestR70AHeldResourceIsNotTouchedUntilItIsLetGo(t *testing.T) {

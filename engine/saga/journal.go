@@ -97,7 +97,7 @@ func (m *Manager) Prepare(e *engine.Engine) error {
 }
 
 // takeUp goes on with a saga of an earlier process.
-func (m *Manager) takeUp(f *found) error {
+func (m *Manager) takeUp(f *found) (err error) {
 	rules, locks := m.rulesOf(&f.spec)
 	r := m.newRun(f.spec, f.source, locks)
 	r.state = Resume(&f.state, &r.spec, rules)
@@ -105,7 +105,7 @@ func (m *Manager) takeUp(f *found) error {
 	if r.state.Outcome != "" {
 		close(r.known)
 	}
-	if _, err := m.engine.Hold(context.Background(), r.hold(true)); err != nil {
+	if r.held, err = m.engine.Hold(context.Background(), r.hold(true)); err != nil {
 		return fmt.Errorf("take up saga %q: %w", f.spec.ID, err)
 	}
 	m.byID[f.spec.ID] = r

@@ -236,7 +236,7 @@ func (m *Manager) prepare(ctx context.Context, r *run) (ended *found, err error)
 	if err := r.spec.Validate(m.manifest); err != nil {
 		return nil, err
 	}
-	generations, err := m.engine.Hold(ctx, r.hold(false))
+	found, err := m.engine.Hold(ctx, r.hold(false))
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +245,9 @@ func (m *Manager) prepare(ctx context.Context, r *run) (ended *found, err error)
 	defer r.mu.Unlock()
 	r.locks = locks
 	r.state = Start(&r.spec, rules, newRunID(), time.Now())
-	for i, g := range generations {
-		r.state.Steps[i].Generation = g
+	r.held = found
+	for i := range found {
+		r.state.Steps[i].Generation = found[i].Generation
 	}
 	return nil, nil
 }

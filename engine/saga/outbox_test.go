@@ -262,6 +262,15 @@ func TestR71DeletionsAndForgetting(t *testing.T) {
 		defer r.close()
 		r.put(grant, "u1 owns foo")
 		r.put(foo, "namespace foo")
+		var acked, unknown int // deletions by whether the adapter was told what it had acknowledged
+		r.a.fault = func(op string, req *sink.Request) (bool, *sink.Result) {
+			if op == "delete" && req.Acked != nil && req.Acked.Hash == record.HashOf([]byte("u1 owns foo")) {
+				acked++
+			} else if op == "delete" {
+				unknown++
+			}
+			return true, nil
+		}
 		away := pair("s", mode)
 		for i := range away.Steps {
 			away.Steps[i].Verb, away.Steps[i].Payload = saga.Delete, nil
@@ -272,6 +281,9 @@ func TestR71DeletionsAndForgetting(t *testing.T) {
 		synctest.Wait()
 		if r.a.content("grant")+r.b.content("foo") != "" {
 			t.Errorf("left: %v %v", r.a.objects, r.b.objects)
+		}
+		if acked != 1 || unknown != 0 {
+			t.Errorf("%d deletions with what was acknowledged, %d without", acked, unknown)
 		}
 		for _, key := range []record.Key{grant, foo} {
 			if res, err := r.engine.Get(t.Context(), key); !errors.Is(err, engine.ErrNotFound) {

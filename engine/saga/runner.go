@@ -22,6 +22,7 @@ type run struct {
 	spec   Spec
 	source []byte   // the spec as it is stored
 	locks  []string // for the first step's sink; none in the optimistic mode
+	held   []engine.Held // by step
 	known  chan struct{}
 	poked  chan struct{} // capacity 1
 
@@ -344,7 +345,7 @@ func (r *run) request(e Effect) *sink.Request {
 	st, spec := &r.state.Steps[e.Step], &r.spec.Steps[e.Step]
 	req := &sink.Request{
 		Key: spec.Key, Generation: st.Generation, Payload: spec.Payload, Hash: record.HashOf(spec.Payload),
-		IdempotencyKey: fmt.Sprintf("%s-%d", r.state.Run, e.Step), Conflict: record.SourceWins,
+		IdempotencyKey: fmt.Sprintf("%s-%d", r.state.Run, e.Step), Acked: r.held[e.Step].Acked, Conflict: record.SourceWins,
 		Run: &sink.Run{ID: r.state.Run, Step: e.Step, Before: st.Before},
 	}
 	if spec.Verb == Create {
