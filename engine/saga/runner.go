@@ -20,8 +20,8 @@ import (
 // run is one saga under way.
 type run struct {
 	spec   Spec
-	source []byte   // the spec as it is stored
-	locks  []string // for the first step's sink; none in the optimistic mode
+	source []byte        // the spec as it is stored
+	locks  []string      // for the first step's sink; none in the optimistic mode
 	held   []engine.Held // by step
 	known  chan struct{}
 	poked  chan struct{} // capacity 1
