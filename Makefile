@@ -60,6 +60,10 @@ test: plugins ## every test of every module, with the race detector
 test-quick: plugins ## the quick tests alone, without the race detector
 	@for m in $(MODULES); do (cd $$m && $(GO) test -short ./...); done
 
+.PHONY: saga-matrix
+saga-matrix: plugins ## sagas on real servers: every fault, a hundred kills, a thousand rivals; docs/saga-matrix.md anew
+	$(GO) test ./test/saga -count=1 -timeout 120m -whole -table $(CURDIR)/docs/saga-matrix.md
+
 .PHONY: check
 check: format vet lint tidy generated ## format, vet, lint, import directions, generated files, go.mod
 
