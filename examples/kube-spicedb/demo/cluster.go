@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/pawlsync/pawl/test/e2e/servers"
 )
@@ -184,26 +185,54 @@ func (c *cluster) show(ctx context.Context) error {
 	return nil
 }
 
-// endNamespace waits until a namespace is being deleted, and ends it as the
-// controller manager does once it is empty.
-func (c *cluster) endNamespace(ctx context.Context, name string) error {
-	path := "/api/v1/namespaces/" + name
-	return until(ctx, func() error {
-		o, err := c.get(ctx, path)
-		if errors.Is(err, errNotFound) {
-			return nil
-		}
-		if err != nil {
+// endNamespaces ends every namespace that is being deleted and is empty, as the
+// controller manager does, until ctx ends. The error is what failed last.
+func (c *cluster) endNamespaces(ctx context.Context) error {
+	for {
+		err := c.endTerminating(ctx)
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
 			return err
 		}
+	}
+}
+
+func (c *cluster) endTerminating(ctx context.Context) error {
+	all, err := c.list(ctx, "/api/v1/namespaces")
+	for _, o := range all {
+		path := "/api/v1/namespaces/" + o.metadata("name")
 		if o.metadata("deletionTimestamp") == "" {
-			return fmt.Errorf("the namespace %s is not being deleted", name)
+			continue
 		}
-		if _, err := c.get(ctx, wateringPath); !errors.Is(err, errNotFound) {
-			return fmt.Errorf("the namespace %s is not empty", name)
+		maps, e := c.list(ctx, path+"/configmaps")
+		if e == nil && len(maps) == 0 {
+			o["spec"] = map[string]any{"finalizers": []string{}}
+			_, e = c.call(ctx, http.MethodPut, path+"/finalize", "application/json", o)
 		}
-		o["spec"] = map[string]any{"finalizers": []string{}}
-		_, err = c.call(ctx, http.MethodPut, path+"/finalize", "application/json", o)
-		return err
-	})
+		if !errors.Is(e, errNotFound) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// list returns the objects of a collection.
+func (c *cluster) list(ctx context.Context, path string) ([]object, error) {
+	o, err := c.get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	items, ok := o["items"].([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no list", path)
+	}
+	out := make([]object, len(items))
+	for i, item := range items {
+		out[i], _ = item.(map[string]any)
+	}
+	return out, nil
 }

@@ -70,11 +70,11 @@ func (d *demo) compare(ctx context.Context) error {
 	}
 	var wrong []error
 	for _, c := range checks {
-		got, err := d.spicedb.allowed(ctx, c.permission, c.user, latest)
+		got, err := d.spicedb.allowed(ctx, watering, c.permission, c.user, latest)
 		if err != nil {
 			return err
 		}
-		tell(c.permission, c.user, got)
+		tell(watering, c.permission, c.user, got)
 		if got != c.allowed {
 			wrong = append(wrong, fmt.Errorf("SpiceDB says %s where the desired state means %s", yesNo(got), yesNo(c.allowed)))
 		}
@@ -110,11 +110,11 @@ func (d *demo) compareGone(ctx context.Context) error {
 	}
 	// With its relationships every permission is gone.
 	for _, user := range slices.Compact(userNames()) {
-		got, err := d.spicedb.allowed(ctx, "view", user, latest)
+		got, err := d.spicedb.allowed(ctx, watering, "view", user, latest)
 		if err != nil {
 			return err
 		}
-		tell("view", user, got)
+		tell(watering, "view", user, got)
 		if got {
 			return fmt.Errorf("%s may still view what is deleted", user)
 		}

@@ -24,9 +24,9 @@ type daemon struct {
 
 // startDaemon runs pawl with the example's configuration, but for what is this
 // run's: the targets' addresses and keys, the store, and a socket in place of the
-// usual port, which may be taken.
-func (d *demo) startDaemon(ctx context.Context) (*daemon, error) {
-	log, err := os.Create(filepath.Join(d.state, "daemon.log"))
+// usual port, which may be taken. It dies where failpoints say, as PAWL_FAILPOINTS.
+func (d *demo) startDaemon(ctx context.Context, failpoints string) (*daemon, error) {
+	log, err := os.OpenFile(filepath.Join(d.state, "daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (d *demo) startDaemon(ctx context.Context) (*daemon, error) {
 	}
 	p.cmd.Env = append(environment(),
 		"PAWL_SERVER_LISTEN=127.0.0.1:0", "PAWL_SERVER_SOCKET="+p.socket,
-		"PAWL_STORE_PATH="+filepath.Join(d.state, "store"),
+		"PAWL_STORE_PATH="+filepath.Join(d.state, "store"), "PAWL_FAILPOINTS="+failpoints,
 		"PAWL_UPSTREAMS_CLUSTER_KUBERNETES_KUBECONFIG="+d.cluster.Kubeconfig,
 		"PAWL_UPSTREAMS_SPICEDB_BASE_URL=http://"+d.spicedb.Address,
 		"SPICEDB_KEY="+d.spicedb.Key)
@@ -100,6 +100,25 @@ func (p *daemon) stop() error {
 	}
 }
 
+// killed waits until the daemon has ended, and fails where anything but SIGKILL
+// ended it.
+func (p *daemon) killed(ctx context.Context) error {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return errors.New("the daemon lives")
+	}
+	var exit *exec.ExitError
+	if errors.As(p.err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return nil
+		}
+	}
+	return fmt.Errorf("the daemon was not killed, but ended by itself: %v", p.err)
+}
+
 // environment is ours without what would configure pawl otherwise.
 func environment() []string {
 	var out []string
@@ -119,6 +138,19 @@ func (d *demo) command(ctx context.Context, args ...string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("pawl %s: %w", args[0], err)
 	}
+	return nil
+}
+
+// fails runs a command as d.command does, which has to end with the exit code.
+func (d *demo) fails(ctx context.Context, code int, args ...string) error {
+	var exit *exec.ExitError
+	switch err := d.command(ctx, args...); {
+	case err == nil:
+		return fmt.Errorf("pawl %s ended with 0, and should have with %d", args[0], code)
+	case !errors.As(err, &exit) || exit.ExitCode() != code:
+		return fmt.Errorf("%w, and should have ended with %d", err, code)
+	}
+	fmt.Printf("  (exit code %d)\n", code)
 	return nil
 }
 

@@ -183,7 +183,7 @@ func TestTheReadmeWordForWord(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { // as a cluster's controller manager
 		defer close(ended)
-		_ = endLater(ending, &cluster{Kube: kube})
+		_ = (&cluster{Kube: kube}).endNamespaces(ending)
 	}()
 	err = cmd.Wait()
 	stop()
@@ -204,6 +204,17 @@ func TestTheReadmeWordForWord(t *testing.T) {
 		`"roses":"every second day"`,
 		"HAS_PERMISSION\nPERMISSIONSHIP_NO_PERMISSION\n",
 		"Acked",
+		": Committed\n",
+		"orchard   Active",
+		"\nPERMISSIONSHIP_HAS_PERMISSION\n",
+		"namespace/meadow created\n",
+		"saga make-meadow: RolledBack\n",
+		"nothing of saga make-meadow is left: step 2 (create cluster/v1/Namespace/meadow): already-exists: it exists already\nexit code 6\n",
+		"meadow   Active",
+		"\nPERMISSIONSHIP_NO_PERMISSION\n",
+		"Saga make-meadow", "rolled back", "undone", "refused",
+		": Committed\nPERMISSIONSHIP_NO_PERMISSION\n",
+		`namespace "meadow" deleted`,
 		"4 of 4 resources gone\nPERMISSIONSHIP_NO_PERMISSION\n",
 	} {
 		_, after, found := strings.Cut(rest, want)
@@ -212,12 +223,4 @@ func TestTheReadmeWordForWord(t *testing.T) {
 		}
 		rest = after
 	}
-}
-
-// endLater ends the example's namespace once it was there and is being deleted.
-func endLater(ctx context.Context, c *cluster) error {
-	if err := until(ctx, func() error { _, err := c.get(ctx, namespacePath); return err }); err != nil {
-		return err
-	}
-	return c.endNamespace(ctx, "garden")
 }

@@ -1,8 +1,9 @@
 // Command demo keeps a Kubernetes cluster and a SpiceDB at one desired state with
 // Pawl: it starts a real kube-apiserver and a real SpiceDB, applies the example's
-// resources, has somebody change both behind Pawl's back, and deletes all. After
-// each step it compares what both servers say with what is desired, and ends with
-// status 0 only if they agreed every time.
+// resources, has somebody change both behind Pawl's back, runs sagas, of which one is
+// refused and one is cut in two by the daemon's death, and deletes all. After each step
+// it compares what both servers say with what is desired, and ends with status 0 only
+// if they agreed every time.
 //
 // `make demo-kube` builds bin/pawl and runs it. The servers are built the first
 // time, which takes minutes, and are kept in the user's cache folder. Everything
@@ -53,12 +54,13 @@ type demo struct {
 	spicedb *spicedb
 	daemon  *daemon
 
-	desired []resource
+	desired []resource // of the files
+	sagas   []string   // namespaces that sagas created
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.stop()) }()
-	for _, act := range []func(context.Context) error{d.prepare, d.start, d.apply, d.disturb, d.remove} {
+	for _, act := range []func(context.Context) error{d.prepare, d.start, d.apply, d.disturb, d.create, d.refuse, d.die, d.remove} {
 		if err := act(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
@@ -112,7 +114,7 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("which answers at %s; and the daemon, with %s.\n", db.Address, filepath.Join(d.dir, "pawl.yaml"))
-	d.daemon, err = d.startDaemon(ctx)
+	d.daemon, err = d.startDaemon(ctx, "")
 	return err
 }
 
@@ -154,12 +156,22 @@ func (d *demo) disturb(ctx context.Context) error {
 }
 
 // remove deletes every resource.
-func (d *demo) remove(ctx context.Context) error {
+func (d *demo) remove(ctx context.Context) (err error) {
 	d.say("All is deleted. (What ends a namespace, a controller manager, is not running: the demo plays its part.)")
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	playing, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- d.cluster.endNamespace(ctx, "garden") }()
+	go func() { ended <- d.cluster.endNamespaces(playing) }()
+	defer func() {
+		stop()
+		if e := <-ended; err != nil { // which may be why
+			err = errors.Join(err, e)
+		}
+	}()
+	for _, name := range d.sagas {
+		if err := d.deleteNamespace(ctx, name); err != nil {
+			return err
+		}
+	}
 	args := []string{"delete", "--wait"}
 	for _, r := range d.desired {
 		args = append(args, r.Sink+"/"+r.Key)
@@ -167,10 +179,6 @@ func (d *demo) remove(ctx context.Context) error {
 	if err := d.command(ctx, args...); err != nil {
 		return err
 	}
-	if err := <-ended; err != nil {
-		return err
-	}
-	d.desired = nil
 	return d.compareGone(ctx)
 }
 

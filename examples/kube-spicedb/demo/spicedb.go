@@ -94,10 +94,10 @@ func (z *spicedb) writeSchema(ctx context.Context, schema string) error {
 	return err
 }
 
-// allowed checks a permission of a user on the ConfigMap.
-func (z *spicedb) allowed(ctx context.Context, permission, user string, consistency any) (bool, error) {
+// allowed checks a permission of a user on an object.
+func (z *spicedb) allowed(ctx context.Context, object, permission, user string, consistency any) (bool, error) {
 	answer, err := z.post(ctx, "/v1/permissions/check", map[string]any{
-		"consistency": consistency, "resource": objectOf(watering), "permission": permission,
+		"consistency": consistency, "resource": objectOf(object), "permission": permission,
 		"subject": zedSubject{Object: zedObject{"user", user}},
 	})
 	if err != nil {
@@ -118,7 +118,8 @@ func (z *spicedb) allowed(ctx context.Context, permission, user string, consiste
 	return false, fmt.Errorf("SpiceDB answers %q to a check", a.Permissionship)
 }
 
-// read returns an object's relationships, sorted.
+// read returns an object's relationships, sorted; those of all objects of a type
+// where it has no ID.
 func (z *spicedb) read(ctx context.Context, o zedObject) (rows []string, err error) {
 	answer, err := z.post(ctx, "/v1/relationships/read", map[string]any{
 		"consistency":        latest,
@@ -185,11 +186,11 @@ func (z *spicedb) takeOver(ctx context.Context) error {
 		user string
 		want bool
 	}{{"anne", false}, {"mallory", true}} {
-		got, err := z.allowed(ctx, "edit", c.user, then)
+		got, err := z.allowed(ctx, watering, "edit", c.user, then)
 		if err != nil {
 			return err
 		}
-		tell("edit", c.user, got)
+		tell(watering, "edit", c.user, got)
 		if got != c.want {
 			return errors.New("the change of the relationships changed nothing")
 		}
@@ -198,8 +199,8 @@ func (z *spicedb) takeOver(ctx context.Context) error {
 }
 
 // tell prints a check as it was answered.
-func tell(permission, user string, allowed bool) {
-	fmt.Printf("  may user:%-8s %s %s?  %s\n", user, permission, watering, yesNo(allowed))
+func tell(object, permission, user string, allowed bool) {
+	fmt.Printf("  may user:%-8s %s %s?  %s\n", user, permission, object, yesNo(allowed))
 }
 
 func yesNo(b bool) string {
