@@ -82,6 +82,19 @@ func (c *cluster) get(ctx context.Context, path string) (object, error) {
 	return c.call(ctx, http.MethodGet, path, "", nil)
 }
 
+// absent tells that there is no object at the path, and fails where there is one.
+func (c *cluster) absent(ctx context.Context, path string) error {
+	o, err := c.get(ctx, path)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s is there, as version %s, and should not be", path, o.version())
+	case !errors.Is(err, errNotFound):
+		return err
+	}
+	fmt.Printf("  GET %s: not found\n", path)
+	return nil
+}
+
 // pathOf returns where the API server has the object of a manifest, of the kinds
 // that the example has.
 func pathOf(manifest object) (string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -67,10 +68,10 @@ func (d *demo) die(ctx context.Context) error {
 	if err := d.daemon.killed(ctx); err != nil {
 		return err
 	}
-	if _, err := d.cluster.get(ctx, path); !errors.Is(err, errNotFound) {
-		return fmt.Errorf("%s should not be there yet: %v", path, err)
+	d.daemon = nil
+	if err := d.cluster.absent(ctx, path); err != nil {
+		return err
 	}
-	fmt.Printf("  GET %s: not found\n", path)
 	if got, err := d.may(ctx, "vineyard", user); err != nil || !got {
 		return errors.Join(err, errors.New("the daemon died before it wrote the grant, which proves nothing"))
 	}
@@ -98,15 +99,9 @@ func (d *demo) deleteNamespace(ctx context.Context, name string) error {
 		return err
 	}
 	path := "/api/v1/namespaces/" + name
-	if err := until(ctx, func() error {
-		if _, err := d.cluster.get(ctx, path); !errors.Is(err, errNotFound) {
-			return errors.Join(err, fmt.Errorf("%s is still there", path))
-		}
-		return nil
-	}); err != nil {
+	if err := until(ctx, func() error { return d.cluster.absent(ctx, path) }); err != nil {
 		return err
 	}
-	fmt.Printf("  GET %s: not found\n", path)
 	return d.noGrant(ctx, name, "carol")
 }
 
@@ -159,14 +154,27 @@ func (d *demo) may(ctx context.Context, namespace, user string) (bool, error) {
 	return got, err
 }
 
-// released waits until no saga holds a lock in SpiceDB, which is soon after its
-// outcome is told.
+// released waits until every saga has let go of its resources, which is soon after
+// its outcome is told, and fails if one left a lock in SpiceDB.
 func (d *demo) released(ctx context.Context) error {
-	return until(ctx, func() error {
-		rows, err := d.spicedb.read(ctx, zedObject{Type: "lock"})
-		if err == nil && len(rows) > 0 {
-			err = fmt.Errorf("locks are left: %q", rows)
+	if err := until(ctx, func() error {
+		raw, err := d.output(ctx, "saga", "list", "--open", "-o", "json")
+		if err != nil {
+			return err
+		}
+		var open struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		if err = json.Unmarshal(raw, &open); err == nil && len(open.Items) > 0 {
+			err = fmt.Errorf("sagas have not ended: %s", raw)
 		}
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	rows, err := d.spicedb.read(ctx, zedObject{Type: "lock"})
+	if err == nil && len(rows) > 0 {
+		err = fmt.Errorf("locks are left: %q", rows)
+	}
+	return err
 }
