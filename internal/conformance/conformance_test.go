@@ -22,6 +22,10 @@ import (
 var faultsByCheck = map[string][]string{
 	// A call that ended early is one, whoever ended it.
 	"cancel": {"fault-slow"},
+	// A lost answer that is taken for a refusal undoes what may have been written.
+	"fault-reset": {"saga-mark"},
+	// What was deleted and is there again is what a saga must leave alone.
+	"recreate": {"saga-restore"},
 }
 
 // notByConfig are the checks whose faults can't be chosen by the sink's config.

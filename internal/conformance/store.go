@@ -8,7 +8,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -25,12 +27,18 @@ const maxStoredBytes = 16 << 20
 //
 // Answers carry a strong ETag of the content and the object's id in the header
 // Object-Uid, which a new object of the same path has anew; writes take
-// If-Match and If-None-Match. The query of a request counts for nothing.
+// If-Match and If-None-Match.
+//
+// Of the query nothing counts but locks, which a write takes with it, all or none,
+// and where it can't is answered 423: lock=NAME for each, lock-owner=OWNER for who
+// takes them, lock-held=true where they are to be that owner's already. DELETE of
+// /locks/OWNER gives up all that it holds.
 type store struct {
 	routes []Route
 
 	mu      sync.Mutex
 	objects map[string]object // by escaped path
+	locks   map[string]string // owners by lock
 	lastUID int
 	adds    map[string]json.RawMessage // fields that the store gives to every JSON object
 }
@@ -47,7 +55,9 @@ func (o *object) etag() string {
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-func newStore(routes []Route) *store { return &store{routes: routes, objects: map[string]object{}} }
+func newStore(routes []Route) *store {
+	return &store{routes: routes, objects: map[string]object{}, locks: map[string]string{}}
+}
 
 // snapshot returns what the store holds.
 func (s *store) snapshot() map[string]object {
@@ -93,6 +103,11 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := r.URL.EscapedPath()
+	if owner, ok := strings.CutPrefix(path, "/locks/"); ok && r.Method == http.MethodDelete {
+		maps.DeleteFunc(s.locks, func(_, by string) bool { return by == owner })
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	o, exists := s.objects[path]
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -102,8 +117,17 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "the precondition does not hold", http.StatusPreconditionFailed)
 			return
 		}
+		if r.Method == http.MethodDelete && !exists {
+			http.Error(w, "no such object", http.StatusNotFound)
+			return
+		}
+		if !s.lock(r.URL.Query()) {
+			http.Error(w, "a lock is not to be had", http.StatusLocked)
+			return
+		}
 		if r.Method == http.MethodDelete {
-			s.remove(w, path, exists)
+			delete(s.objects, path)
+			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		s.put(w, r, path, body)
@@ -152,15 +176,6 @@ func (s *store) put(w http.ResponseWriter, r *http.Request, path string, body []
 	_, _ = w.Write([]byte("{}"))
 }
 
-func (s *store) remove(w http.ResponseWriter, path string, exists bool) {
-	if !exists {
-		http.Error(w, "no such object", http.StatusNotFound)
-		return
-	}
-	delete(s.objects, path)
-	w.WriteHeader(http.StatusNoContent)
-}
-
 // holds evaluates the preconditions of a write.
 func holds(h http.Header, o object, exists bool) bool {
 	if want := h.Get("If-Match"); want != "" && (!exists || want != "*" && want != o.etag()) {
@@ -168,6 +183,20 @@ func holds(h http.Header, o object, exists bool) bool {
 	}
 	if not := h.Get("If-None-Match"); not != "" && exists && (not == "*" || not == o.etag()) {
 		return false
+	}
+	return true
+}
+
+// lock takes a write's locks, or checks that they are held.
+func (s *store) lock(q url.Values) bool {
+	owner, held := q.Get("lock-owner"), q.Get("lock-held") == "true"
+	for _, lock := range q["lock"] {
+		if by := s.locks[lock]; by != owner && (held || by != "") {
+			return false
+		}
+	}
+	for _, lock := range q["lock"] {
+		s.locks[lock] = owner
 	}
 	return true
 }

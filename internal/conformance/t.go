@@ -19,6 +19,7 @@ type T struct {
 	check  string
 	gen    atomic.Uint64
 	things []*thing
+	runs   []*player // steps of sagas
 }
 
 // end is how a check ends early; Failf and Skipf panic with it.
@@ -98,6 +99,7 @@ func (t *T) tidy() {
 	}
 	t.gate.set(nil)
 	t.line.cut.Store(false)
+	t.giveUp()
 	for _, o := range t.things {
 		t.sink.Delete(t.ctx, o.tombstone())
 	}

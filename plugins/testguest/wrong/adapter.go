@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	pawl "github.com/pawlsync/pawl/sdk/go"
 )
@@ -25,6 +23,8 @@ type adapter struct {
 	first   map[string][]byte // what was written first, by key
 	deleted map[string]bool
 	busy    map[string]bool
+	runs    map[string]bool // sagas' runs that wrote: whether they were not unlocked since
+	told    map[string]bool // marks whose write was answered
 	leak    [][]byte
 	shared  *pawl.Request
 }
@@ -52,11 +52,13 @@ func (a *adapter) Configure(_ context.Context, c pawl.Config) (pawl.Configured, 
 	}
 	a.fault, a.upstream = config.Fault, c.Upstreams[0].Name
 	a.first, a.deleted, a.busy = map[string][]byte{}, map[string]bool{}, map[string]bool{}
+	a.runs, a.told = map[string]bool{}, map[string]bool{}
 	if !config.Modest {
 		return pawl.Configured{}, nil
 	}
 	m := manifest()
 	m.ApplyConfirms, m.ApplyIdempotent, m.ReportsUID, m.AsFoundComparable, m.BatchMax = false, false, false, false, 0
+	m.Mark, m.Lock, m.Undoable = false, false, nil
 	m.Ops = []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete}
 	return pawl.Configured{Manifest: &m}, nil
 }
@@ -69,9 +71,15 @@ func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observat
 	}
 	resp, err := a.send(ctx, r, "GET", a.path(r), nil)
 	if err != nil {
+		a.observeOfSaga(&o, r, nil)
 		return o, a.looked(r, &o, err)
 	}
+	a.observeOfSaga(&o, r, resp.Body)
+	resp.Body, _ = unmarked(resp.Body)
 	a.fill(&o, r, resp)
+	if r.Saga != nil && len(r.Payload) == 0 {
+		return o, nil // a deletion has nothing to compare
+	}
 	var found, want map[string]json.RawMessage
 	if json.Unmarshal(resp.Body, &found) != nil || found == nil {
 		o.MatchDesired, o.MatchAcked, o.Differing = pawl.TriOf(a.is("fault-garbage")), pawl.No, []string{"/"}
@@ -103,6 +111,7 @@ func (a *adapter) looked(r *pawl.Request, o *pawl.Observation, err error) error 
 		return err
 	}
 	switch {
+	case r.Saga != nil:
 	case a.is("observe-absent") && r.Acked == nil:
 		return pawl.Rejected("the target knows no such object")
 	case a.is("vanished") && r.Acked != nil && !a.deleted[r.Key]:
@@ -203,7 +212,12 @@ func (a *adapter) Apply(ctx context.Context, r *pawl.Request) (o pawl.Observatio
 	if err := json.Unmarshal(r.Payload, &fields); err != nil {
 		return o, pawl.Rejected("the payload is no JSON object")
 	}
-	resp, err := a.send(ctx, r, "PUT", a.path(r), r.Payload)
+	var resp *pawl.HTTPResponse
+	if r.Saga != nil {
+		resp, err = a.writeOfSaga(ctx, r)
+	} else {
+		resp, err = a.send(ctx, r, "PUT", a.path(r), r.Payload)
+	}
 	if err == nil && resp.Status == 202 && !a.is("confirms-202") {
 		err = pawl.Retry("the target answered 202 to PUT: it does not have the object yet")
 	}
@@ -280,6 +294,10 @@ func (a *adapter) ApplyBatch(ctx context.Context, rs []*pawl.Request) ([]pawl.Ba
 
 // Delete removes the object, of r.UID only where that is set.
 func (a *adapter) Delete(ctx context.Context, r *pawl.Request) error {
+	if r.Saga != nil {
+		_, err := a.writeOfSaga(ctx, r)
+		return err
+	}
 	if r.UID != "" && !a.is("delete-uid") {
 		resp, err := a.send(ctx, r, "GET", a.path(r), nil)
 		if err != nil {
@@ -318,86 +336,4 @@ func (a *adapter) path(r *pawl.Request) string {
 		}
 	}
 	return "/objects/" + pawl.EscapePath(key)
-}
-
-// checkKey refuses keys that make no path of one object.
-func checkKey(key string) error {
-	for segment := range strings.SplitSeq(key, "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return pawl.Rejected("the key has a segment that is empty, \".\" or \"..\"; the target has no such names")
-		}
-	}
-	return nil
-}
-
-// send makes a request and turns every answer but 2xx into an error.
-func (a *adapter) send(ctx context.Context, r *pawl.Request, method, path string, body []byte) (*pawl.HTTPResponse, error) {
-	if err := checkKey(r.Key); err != nil {
-		return nil, err
-	}
-	req := &pawl.HTTPRequest{Upstream: a.upstream, Method: method, Path: path, Body: body}
-	if body != nil {
-		req.Headers = []pawl.Header{{Name: "Content-Type", Value: "application/json"}}
-	}
-	if a.is("fault-slow") {
-		req.Timeout = 700 * time.Millisecond
-	}
-	resp, err := pawl.Do(ctx, req)
-	if err != nil {
-		return a.failed(err)
-	}
-	return resp, a.classify(method, resp)
-}
-
-// failed is what becomes of a request without an answer.
-func (a *adapter) failed(err error) (*pawl.HTTPResponse, error) {
-	f := &pawl.Failure{}
-	fine := &pawl.HTTPResponse{Status: 200, Body: []byte("{}")}
-	switch {
-	case !errors.As(err, &f):
-	case a.is("fault-refused") && f.Kind == pawl.FailConnect,
-		a.is("fault-reset") && strings.Contains(f.Message, "reset the connection"):
-		return nil, pawl.Rejected("the target is away")
-	case a.is("fault-truncated") && strings.Contains(f.Message, "before its answer was complete"),
-		a.is("fault-slow") && f.Kind == pawl.FailTimeout:
-		return fine, nil
-	}
-	return nil, err
-}
-
-// classify turns a status other than 2xx into an error.
-func (a *adapter) classify(method string, resp *pawl.HTTPResponse) error {
-	s := resp.Status
-	if s >= 200 && s <= 299 || a.is("fault-redirect") && s < 400 {
-		return nil
-	}
-	e := &pawl.Error{Status: pawl.StatusRejected, Message: "the target answered " + strconv.Itoa(s) + " to " + method}
-	switch {
-	case s == 404:
-		e.Status = pawl.StatusNotFound
-	case s == 409 || s == 412:
-		e.Status = pawl.StatusConflict
-	case (s == 401 || s == 403) && !a.is("fault-401"):
-		e.Status = pawl.StatusUnauthorized
-	case s == 429 || s >= 500:
-		e.Status = pawl.StatusRetry
-		if n, err := strconv.Atoi(resp.Header("Retry-After")); err == nil {
-			e.RetryAfter, e.WholeTarget = time.Duration(n)*time.Second, true
-		}
-	}
-	switch {
-	case a.is("fault-422") && s == 422:
-		e.Status = pawl.StatusRetry
-	case a.is("fault-429") && s == 429:
-		e.RetryAfter = 0
-	case a.is("fault-500") && s == 500:
-		e.Status = pawl.StatusNotFound
-	case a.is("fault-503") && s == 503:
-		e.WholeTarget = false
-	case a.is("messages"):
-		e.Message = ""
-	case a.is("no-payload-told"):
-		e.Message += ": " + strconv.Quote(string(resp.Body))
-	}
-	return e
 }

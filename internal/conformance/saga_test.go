@@ -1,0 +1,63 @@
+package conformance
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sagaFaults are further ways to break what the checks of sagas hold: each fails
+// the checks of its row, and no other of them.
+var sagaFaults = map[string][]string{
+	"saga-mark-equal": {"saga-mark"}, // equal content is taken for the step's
+	"saga-mark-lost":  {"saga-mark"}, // what was written is known by its answer alone
+
+	"saga-image-create":  {"saga-image"},                                        // create-only takes over what is there
+	"saga-image-window":  {"saga-image"},                                        // looks, then writes whatever is there
+	"saga-image-content": {"saga-image", "saga-restore", "saga-restore-delete"}, // none to bring back
+
+	"saga-restore-idle":            {"saga-restore", "saga-restore-delete"}, // says OK and does nothing
+	"saga-restore-empty":           {"saga-restore", "saga-restore-delete"}, // brings back another content
+	"saga-restore-mark":            {"saga-restore", "saga-restore-delete"}, // leaves the mark
+	"saga-restore-changed":         {"saga-restore"},                        // overwrites others' change
+	"saga-restore-recreated":       {"saga-restore"},                        // removes others' object
+	"saga-restore-delete-replaced": {"saga-restore-delete"},                 // overwrites others' object
+
+	"saga-lock-none":    {"saga-lock"},                // takes none
+	"saga-lock-partial": {"saga-lock"},                // takes one after the other
+	"saga-lock-own":     {"saga-lock", "saga-unlock"}, // takes them for the step, not for the run
+	"saga-lock-written": {"saga-lock"},                // says CONFLICT, and writes
+
+	"saga-unlock-kept":   {"saga-lock", "saga-unlock"}, // gives nothing up
+	"saga-unlock-twice":  {"saga-unlock"},
+	"saga-unlock-object": {"saga-restore", "saga-restore-delete", "saga-unlock"}, // takes the object along
+	"saga-unlock-others": {"saga-unlock"},                                        // gives up other runs' as well
+}
+
+func TestEachPromiseToSagasIsHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the checks of sagas once for each fault")
+	}
+	for fault, want := range sagaFaults {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, wrongGuest(t), fmt.Sprintf(`{"fault":%q}`, fault), regexp.MustCompile("^saga-"))
+			if got := failed(r); !slices.Equal(got, want) {
+				var text strings.Builder
+				_ = r.WriteText(&text, false)
+				t.Errorf("failed are %q, want %q\n%s", got, want, &text)
+			}
+		})
+	}
+}
+
+func TestChecksOfSagasAreForThoseThatClaimThem(t *testing.T) {
+	r := run(t, wrongGuest(t), `{"modest":true}`, regexp.MustCompile("^saga-"))
+	for _, res := range r.Results {
+		if res.Outcome != Skipped || !strings.Contains(res.Text, "the manifest does not claim") {
+			t.Errorf("%s of an adapter that takes no part: %s %s", res.ID, res.Outcome, res.Text)
+		}
+	}
+}
