@@ -17,6 +17,7 @@ import (
 // The faults.
 const (
 	killed     = "killed"             // SIGKILL
+	twice      = "killed twice"       // and again where the next process comes by the same failpoint
 	killedLate = "killed, then late"  // SIGKILL, and the request lands when the daemon runs again
 	lost       = "answer lost"        // the request landed
 	late       = "late"               // the stream is reset, and the request lands shortly before its deadline
@@ -52,7 +53,7 @@ func (c *trial) String() string {
 }
 
 // kills reports whether the case needs a daemon of its own.
-func (c *trial) kills() bool { return c.fault == killed || c.fault == killedLate }
+func (c *trial) kills() bool { return c.fault == killed || c.fault == twice || c.fault == killedLate }
 
 var (
 	named_    atomic.Int64 // objects so far
@@ -140,7 +141,7 @@ func (c *trial) run(ctx context.Context, d *daemon) (outcome string, err error) 
 		err = t.hear(v)
 	}
 	if c.kills() {
-		if err := c.bury(ctx, d, &t, &v, err); err != nil {
+		if err := c.bury(ctx, d, req, &t, err); err != nil {
 			return "", err
 		}
 		reached.Store(true)
@@ -158,7 +159,7 @@ func (c *trial) run(ctx context.Context, d *daemon) (outcome string, err error) 
 }
 
 // bury waits for the death of the daemon that the case is about, and runs it again.
-func (c *trial) bury(ctx context.Context, d *daemon, t *told, v *api.Saga, err error) error {
+func (c *trial) bury(ctx context.Context, d *daemon, req api.SagaRequest, t *told, err error) error {
 	if err != nil && !errors.Is(err, client.ErrUnreachable) {
 		return err
 	}
@@ -166,6 +167,18 @@ func (c *trial) bury(ctx context.Context, d *daemon, t *told, v *api.Saga, err e
 	case <-d.died:
 	case <-time.After(10 * time.Second):
 		return errPoint
+	}
+	if c.fault == twice {
+		if err = d.start(ctx, c.point+"=kill@1"); err == nil {
+			_, err = d.settle(ctx, req, t)
+		}
+		if err == nil && !d.isDead() {
+			return nil // it never came by that point again
+		}
+		if err != nil && !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, errStart) {
+			return err
+		}
+		<-d.died
 	}
 	return d.start(ctx, "")
 }

@@ -62,6 +62,8 @@ sinks:
 	return d
 }
 
+var errStart = errors.New("the daemon ended while it started")
+
 // start runs the daemon, and waits until both sinks are ready. points is as
 // failpoint.Parse takes it.
 func (d *daemon) start(ctx context.Context, points string) error {
@@ -87,7 +89,7 @@ func (d *daemon) start(ctx context.Context, points string) error {
 	defer cancel()
 	return poll(ctx, func() (bool, error) {
 		if d.isDead() {
-			return false, errors.New("the daemon ended while it started")
+			return false, errStart
 		}
 		st, err := d.Status(ctx)
 		if err != nil {

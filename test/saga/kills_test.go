@@ -139,10 +139,12 @@ func killRound(t *testing.T, d *daemon, rnd *rand.Rand, round int, loads []*load
 			}
 		})
 	}
-	time.Sleep(time.Duration(rnd.IntN(800)) * time.Millisecond)
-	d.kill()
-	if err := d.start(ctx, ""); err != nil {
-		t.Errorf("it does not start again: %v", err)
+	for range 1 + rnd.IntN(2) { // also while it takes up what it left
+		time.Sleep(time.Duration(rnd.IntN(800)) * time.Millisecond)
+		d.kill()
+		if err := d.start(ctx, ""); err != nil {
+			t.Errorf("it does not start again: %v", err)
+		}
 	}
 	close(again)
 	wg.Wait()

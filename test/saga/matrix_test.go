@@ -34,7 +34,7 @@ func (o *operation) trials(mode string, refused bool) (all []trial) {
 	}
 	points := func(names ...string) {
 		for _, n := range names {
-			add(n, at{}, killed)
+			add(n, at{}, killed, twice)
 		}
 	}
 	n := len(o.steps)
@@ -71,11 +71,11 @@ func (o *operation) trials(mode string, refused bool) (all []trial) {
 // Cases at a time: of those that share a daemon, and daemons that are killed.
 const (
 	together = 24
-	daemons  = 4
+	daemons  = 6
 )
 
 // partOf is how many of the cases an ordinary run plays: every so-manieth.
-const partOf = 12
+const partOf = 16
 
 func TestMatrix(t *testing.T) {
 	w := open(t)

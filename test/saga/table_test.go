@@ -12,7 +12,7 @@ import (
 const failed = "FAILED"
 
 // faults are the columns.
-var faults = []string{killed, killedLate, lost, late, down, away}
+var faults = []string{killed, twice, killedLate, lost, late, down, away}
 
 // letters are how a result is written in a cell.
 var letters = map[string]string{api.SagaCommitted: "C", api.SagaRolledBack: "R", failed: "**failed**"}
@@ -112,6 +112,7 @@ has ended. Then both servers are asked, not through Pawl:
 | fault | |
 |---|---|
 | killed | at a point without a number of a request: there. At a request: when the target has answered it, before the daemon sees that |
+| killed twice | there, and again where the next process comes by the same point |
 | killed, then late | when the request is sent; it lands when the daemon runs again, shortly before its deadline |
 | answer lost | the target did it, and the connection ends without an answer |
 | late | the connection ends, and the request lands shortly before its deadline |
