@@ -55,20 +55,31 @@ func TestEachCheckFailsOnTheFaultMadeForIt(t *testing.T) {
 			if c.ID == "memory-flat" {
 				only = nil
 			}
-			r := run(t, wasm, config, only)
 			want := append([]string{c.ID}, faultsByCheck[c.ID]...)
 			slices.Sort(want)
-			if got := failed(r); !slices.Equal(got, want) {
-				var text strings.Builder
-				_ = r.WriteText(&text, false)
-				t.Errorf("failed are %q, want %q\n%s", got, want, &text)
-			}
-			for _, res := range r.Results {
-				if res.Outcome == Failed && (res.Wants == "" || res.Text == "" || res.Fix == "") {
-					t.Errorf("%s does not say all that it should: %+v", res.ID, res)
-				}
-			}
+			mustFail(t, run(t, wasm, config, only), want)
 		})
+	}
+	for fault, want := range sagaFaults {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, run(t, wrongGuest(t), fmt.Sprintf(`{"fault":%q}`, fault), sagasOnly), want)
+		})
+	}
+}
+
+// mustFail holds a report to the checks that are to fail, and to saying why.
+func mustFail(t *testing.T, r *Report, want []string) {
+	t.Helper()
+	if got := failed(r); !slices.Equal(got, want) {
+		var text strings.Builder
+		_ = r.WriteText(&text, false)
+		t.Errorf("failed are %q, want %q\n%s", got, want, &text)
+	}
+	for _, res := range r.Results {
+		if res.Outcome == Failed && (res.Wants == "" || res.Text == "" || res.Fix == "") {
+			t.Errorf("%s does not say all that it should: %+v", res.ID, res)
+		}
 	}
 }
 

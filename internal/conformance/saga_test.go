@@ -1,15 +1,14 @@
 package conformance
 
 import (
-	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// sagaFaults are further ways to break what the checks of sagas hold: each fails
-// the checks of its row, and no other of them.
+// sagaFaults are further ways to break what the checks of sagas hold, for
+// TestEachCheckFailsOnTheFaultMadeForIt: each fails the checks of its row, and no
+// other of them.
 var sagaFaults = map[string][]string{
 	"saga-mark-equal": {"saga-mark"}, // equal content is taken for the step's
 	"saga-mark-lost":  {"saga-mark"}, // what was written is known by its answer alone
@@ -36,25 +35,10 @@ var sagaFaults = map[string][]string{
 	"saga-unlock-others": {"saga-unlock"},                                        // gives up other runs' as well
 }
 
-func TestEachPromiseToSagasIsHeld(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the checks of sagas once for each fault")
-	}
-	for fault, want := range sagaFaults {
-		t.Run(fault, func(t *testing.T) {
-			t.Parallel()
-			r := run(t, wrongGuest(t), fmt.Sprintf(`{"fault":%q}`, fault), regexp.MustCompile("^saga-"))
-			if got := failed(r); !slices.Equal(got, want) {
-				var text strings.Builder
-				_ = r.WriteText(&text, false)
-				t.Errorf("failed are %q, want %q\n%s", got, want, &text)
-			}
-		})
-	}
-}
+var sagasOnly = regexp.MustCompile("^saga-")
 
 func TestChecksOfSagasAreForThoseThatClaimThem(t *testing.T) {
-	r := run(t, wrongGuest(t), `{"modest":true}`, regexp.MustCompile("^saga-"))
+	r := run(t, wrongGuest(t), `{"modest":true}`, sagasOnly)
 	for _, res := range r.Results {
 		if res.Outcome != Skipped || !strings.Contains(res.Text, "the manifest does not claim") {
 			t.Errorf("%s of an adapter that takes no part: %s %s", res.ID, res.Outcome, res.Text)
