@@ -126,10 +126,15 @@ func (e *Engine) setUp(ctx context.Context) error {
 	if err := e.store.SetMeta(runningMark, []byte("yes")); err != nil {
 		return fmt.Errorf("note that the store is in use: %w", err)
 	}
-	if err := e.plan(ctx, info); err != nil || e.opts.Prepare == nil {
+	if err := e.plan(ctx, info); err != nil {
 		return err
 	}
-	return e.opts.Prepare(e)
+	if e.opts.Prepare != nil {
+		if err := e.opts.Prepare(e); err != nil {
+			return err
+		}
+	}
+	return e.releaseEmpty(info)
 }
 
 // plan rebuilds the schedule. Everything is looked at again, paced per sink
@@ -177,7 +182,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 		return err
 	}
 	e.tellAges(oldest)
-	return e.releaseEmpty(info)
+	return nil
 }
 
 // tellAges reads since when the oldest waiting resource of each sink has waited,

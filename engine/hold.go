@@ -42,6 +42,7 @@ type holds struct {
 type Held struct {
 	Generation uint64        // 0: it is not known
 	Acked      *record.Acked // nil: never acknowledged; read only
+	Damaged    error         // its record can't be read; of a resumed hold only
 }
 
 // Hold takes resources for itself and says how each of them is. It waits for deliveries that are under way.
@@ -59,6 +60,15 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 			return nil, err
 		}
 	}
+	for _, key := range h.Keys {
+		// A refusal is to leave the schedule as it is: take would put off, and LetGo make
+		// due, what waits after a failure.
+		if rec, err := e.store.Get(key); err == nil && !h.Resumed && e.flights.of(key) == nil {
+			if err := idle(&rec); err != nil {
+				return nil, fail("hold", key, err, holdHint)
+			}
+		}
+	}
 	flights, err := e.take(&h)
 	if err != nil {
 		return nil, err
@@ -72,18 +82,26 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 		}
 	}
 	for _, key := range h.Keys {
-		rec, err := e.store.Get(key)
-		if err == nil && !h.Resumed {
-			err = idle(&rec)
-		}
-		if err != nil {
+		var rec outbox.Record
+		// What was put before the hold took effect counts, though it waits for its commit.
+		err := e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
+			rec = cur
+			if h.Resumed {
+				return outbox.Change{}, nil
+			}
+			return outbox.Change{}, idle(&cur)
+		}).Wait(ctx)
+		damaged := h.Resumed && errors.Is(err, outbox.ErrDamaged)
+		if err != nil && !damaged {
 			e.LetGo(h.Keys)
-			return nil, fail("hold", key, err, "wait until it is acknowledged, or retry, suspend or delete it")
+			return nil, fail("hold", key, err, holdHint)
 		}
-		found = append(found, Held{rec.Desired.Generation, rec.Status.Acked})
+		found = append(found, Held{Generation: rec.Desired.Generation, Acked: rec.Status.Acked, Damaged: err})
 	}
 	return found, nil
 }
+
+const holdHint = "wait until it is acknowledged, or retry, resume or delete it"
 
 // holdable says why no saga may begin at key's sink.
 func (e *Engine) holdable(key record.Key, resumed bool) error {
@@ -131,6 +149,9 @@ func idle(rec *outbox.Record) error {
 	if !rec.Desired.Exists() {
 		return nil
 	}
+	if rec.Desired.Suspend || rec.Status.Suspended {
+		return fmt.Errorf("%w: the resource is suspended", ErrSuspended)
+	}
 	st := reconcile.Effective(rec.Desired.Generation, rec.Status)
 	switch st.Phase {
 	case record.AckedPhase, record.Drifted:
@@ -174,7 +195,8 @@ func (e *Engine) HeldBy(key record.Key) string {
 	return ""
 }
 
-// refused says why a Put or Delete of key is not taken now.
+// refused says why a Put or Delete of key is not taken now. It is called with the key's
+// order in the store fixed: what comes before the hold's own look is waiting work.
 func (e *Engine) refused(op string, key record.Key) error {
 	if h := e.held(key); h != nil && h.RefusePuts {
 		return fail(op, key, fmt.Errorf("%w %q", ErrHeld, h.Holder), "try again when it has ended")
@@ -206,6 +228,9 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	defer t.enter(e.calls)()
 	if why := f.rules.Manifest.NotReady; why != "" {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: why}
+	}
+	if t.suspended() == record.ReasonRestored { // what a saga of the copy wants may be long past (R67)
+		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "the store was restored, and nobody has let the sink go on; resume it"}
 	}
 	ctx, cancel := e.bounded(t, f)
 	defer cancel()
@@ -254,7 +279,6 @@ type Adoption struct {
 	Generation uint64
 	Payload    []byte
 	Forget     bool // the resource is not kept, or was deleted
-	Owner      string
 }
 
 // Adopt makes the outcome of a saga what is desired: from the release on they are
@@ -271,7 +295,12 @@ func (e *Engine) Adopt(ctx context.Context, outcomes []Adoption) error {
 		})
 	}
 	for i, t := range tickets {
-		if err := t.Wait(ctx); err != nil {
+		err := t.Wait(ctx)
+		if errors.Is(err, outbox.ErrDamaged) { // it stays as it is, until somebody forgets it
+			e.log.Error("the outcome of a saga can't be kept: the resource's record is damaged", "sink", outcomes[i].Key.Sink, "key", outcomes[i].Key.Name, "error", err)
+			continue
+		}
+		if err != nil {
 			return fail("adopt", outcomes[i].Key, err, hintFor(err))
 		}
 	}
@@ -287,7 +316,10 @@ func (e *Engine) adopted(o Adoption, cur outbox.Record, now time.Time) (outbox.C
 		change, _, err := reconcile.AcceptDelete(e.rulesOf(o.Key), cur, reconcile.DeleteRequest{Deletion: record.Retain}, facts)
 		return change, err
 	}
-	req := reconcile.PutRequest{Desired: record.Desired{Payload: o.Payload, Hash: record.HashOf(o.Payload), Owner: o.Owner}}
+	req := reconcile.PutRequest{Desired: record.Desired{Payload: o.Payload, Hash: record.HashOf(o.Payload)}}
+	if was := &cur.Desired; was.Exists() && !was.Tombstone { // a saga says nothing about whose it is, or how it is kept
+		req.Desired.Owner, req.Desired.Conflict, req.Desired.Deletion, req.Desired.Suspend = was.Owner, was.Conflict, was.Deletion, was.Suspend
+	}
 	change, _, err := reconcile.AcceptPut(e.rulesOf(o.Key), cur, req, facts)
 	return change, err
 }
@@ -308,6 +340,24 @@ func (j Journal) Epoch() string { return j.store.Info().Epoch }
 // Update is that of outbox.Store.
 func (j Journal) Update(id string, decide outbox.Decide) outbox.Ticket {
 	return j.store.Update(record.Key{Sink: journalSink, Name: id}, decide)
+}
+
+// Has reports whether there is a record, changes that wait for their commit included.
+func (j Journal) Has(id string) (there bool, err error) {
+	err = j.Update(id, func(cur outbox.Record) (outbox.Change, error) {
+		there = cur.Desired.Generation != 0
+		return outbox.Change{}, nil
+	}).Err
+	return there, err
+}
+
+// Discard is that of outbox.Discarder.
+func (j Journal) Discard(id string) outbox.Ticket {
+	d, ok := j.store.(outbox.Discarder)
+	if !ok {
+		return outbox.NewTicket(0, nil, errors.New("the store can't remove what it can't read"))
+	}
+	return d.Discard(record.Key{Sink: journalSink, Name: id})
 }
 
 // Get is that of outbox.Store.

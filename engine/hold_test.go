@@ -161,3 +161,43 @@ func TestTheJournalOfSagasIsNoResource(t *testing.T) {
 		}
 	})
 }
+
+// A saga that is refused again and again is no reason to try a failing target sooner.
+func TestAHoldThatIsRefusedLeavesTheScheduleAsItIs(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.target.answer = func(string, *sink.Request) *sink.Result { return &sink.Result{Status: sink.Rejected} }
+		b.put("a", `1`)
+		b.settle()
+		tries := len(b.target.ops("a"))
+		for range 10 {
+			if _, err := b.Hold(b.t.Context(), engine.Hold{Holder: "s", Keys: []record.Key{web("a")}}); !errors.Is(err, engine.ErrBusy) {
+				t.Fatalf("got %v", err)
+			}
+			b.settle()
+		}
+		if now := len(b.target.ops("a")); now != tries {
+			t.Errorf("%d tries, after %d", now, tries)
+		}
+	})
+}
+
+// A Put that waits for its commit came before the hold.
+func TestAPutThatWaitsForItsCommitIsWaitingWork(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.put("a", `1`)
+		b.settle()
+		release := b.disk.HoldCommits()
+		go func() { _, _ = b.Put(b.t.Context(), engine.Put{Key: web("a"), Payload: []byte(`2`)}) }()
+		synctest.Wait()
+		refused := make(chan error)
+		go func() {
+			_, err := b.Hold(b.t.Context(), engine.Hold{Holder: "s", Keys: []record.Key{web("a")}, RefusePuts: true})
+			refused <- err
+		}()
+		synctest.Wait()
+		release()
+		if err := <-refused; !errors.Is(err, engine.ErrBusy) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

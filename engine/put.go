@@ -65,12 +65,12 @@ func (e *Engine) Delete(ctx context.Context, del Delete) (PutResult, error) {
 		sub.err = invalid(del.Key.Validate(), del.Deletion.Validate())
 	}
 	if sub.err == nil {
-		sub.err = e.refused("delete", del.Key)
-	}
-	if sub.err == nil {
 		req := reconcile.DeleteRequest{Deletion: del.Deletion, Order: del.Order, OrderPartial: del.OrderPartial, IfGeneration: del.IfGeneration}
 		rules := e.rulesOf(del.Key)
 		sub.ticket = e.store.Update(del.Key, func(cur outbox.Record) (outbox.Change, error) {
+			if err := e.refused("delete", del.Key); err != nil {
+				return outbox.Change{}, err
+			}
 			change, answer, err := reconcile.AcceptDelete(rules, cur, req, e.facts(del.Key, cur, began))
 			sub.answer = answer
 			return change, err
@@ -92,9 +92,6 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		return sub
 	}
 	t, err := e.target("put", p.Key)
-	if err == nil {
-		err = e.refused("put", p.Key)
-	}
 	if err != nil {
 		sub.err = err
 		return sub
@@ -108,6 +105,9 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		OrderPartial: p.OrderPartial, IfGeneration: p.IfGeneration,
 	}
 	sub.ticket = e.store.Update(p.Key, func(cur outbox.Record) (outbox.Change, error) {
+		if err := e.refused("put", p.Key); err != nil {
+			return outbox.Change{}, err
+		}
 		change, answer, err := reconcile.AcceptPut(t.fitting().rules, cur, req, e.facts(p.Key, cur, now))
 		sub.answer = answer
 		return change, err

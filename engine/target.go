@@ -142,7 +142,7 @@ func (e *Engine) setHold(t *target, reason record.Reason) error {
 }
 
 // releaseEmpty lets those sinks of a restored store go on that have no resource in
-// it: there is nothing old to protect their targets from.
+// it, nor an open saga's: there is nothing old to protect their targets from.
 func (e *Engine) releaseEmpty(info outbox.Info) error {
 	if !info.Lossy {
 		return nil
@@ -151,6 +151,9 @@ func (e *Engine) releaseEmpty(info outbox.Info) error {
 	e.mu.Lock()
 	for _, s := range e.sched.Sinks() {
 		filled[s.Name] = s.Entries > 0
+	}
+	for key := range e.holds.byKey {
+		filled[key.Sink] = true
 	}
 	e.mu.Unlock()
 	for name, t := range e.targets {
