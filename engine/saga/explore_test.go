@@ -291,7 +291,7 @@ func (x *explorer) crash(n node, i int, when event) {
 		p.over, p.mem = true, nil
 		x.left(&n, i, true)
 	} else {
-		p.mem = Resume(p.disk.clone(), x.plan.specs[i], x.plan.rules)
+		p.mem = Resume(p.disk.clone(), x.plan.specs[i], x.plan.rules, at(n.now))
 	}
 	when.proc = i
 	x.reach(n, when)

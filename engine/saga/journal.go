@@ -19,7 +19,7 @@ import (
 // submit queues a saga's state for the next commit; the first one of a saga brings
 // its Spec. The order of calls is that of the states.
 func (m *Manager) submit(r *run) outbox.Ticket {
-	raw, err := json.Marshal(r.state)
+	raw, err := json.Marshal(entry{r.state, r.rules, r.locks})
 	if err != nil {
 		return outbox.NewTicket(0, nil, fmt.Errorf("encode the state of saga %q: %w", r.spec.ID, err))
 	}
@@ -37,11 +37,20 @@ func (m *Manager) submit(r *run) outbox.Ticket {
 	})
 }
 
+// entry is what a saga's record holds beside its Spec. Rules and locks are those that
+// it began with: a sink that is not ready, or that somebody configured anew, must not
+// make it forget a lock that it took.
+type entry struct {
+	*State
+	Rules []StepRules `json:"rules"`
+	Locks []string    `json:"locks,omitempty"`
+}
+
 // found is a saga that was read from the journal.
 type found struct {
 	spec   Spec
 	source []byte // the spec as it is stored
-	state  State
+	entry
 }
 
 // read returns the saga called id, or ErrNotFound.
@@ -60,14 +69,18 @@ func (m *Manager) read(id string) (*found, error) {
 	if rec.Status.Acked == nil {
 		return nil, fmt.Errorf("read saga %q: %w: it has no state", id, outbox.ErrDamaged)
 	}
-	if err := json.Unmarshal(rec.Status.Acked.Payload, &f.state); err != nil {
+	if err := json.Unmarshal(rec.Status.Acked.Payload, &f.entry); err != nil {
 		return nil, fmt.Errorf("read saga %q: %w: %w", id, outbox.ErrDamaged, err)
+	}
+	if n := len(f.spec.Steps); f.State == nil || len(f.Steps) != n || len(f.Rules) != n {
+		return nil, fmt.Errorf("read saga %q: %w: its state is not one of %d steps", id, outbox.ErrDamaged, n)
 	}
 	return f, nil
 }
 
 // Prepare takes up the sagas that an earlier process left, before anything is
-// delivered: it is the engine's Options.Prepare.
+// delivered: it is the engine's Options.Prepare. One that can't be is no reason not to
+// start: it is told, and stays unresolved.
 func (m *Manager) Prepare(e *engine.Engine) error {
 	m.engine, m.journal = e, e.Journal()
 	var open []string
@@ -81,35 +94,51 @@ func (m *Manager) Prepare(e *engine.Engine) error {
 		return fmt.Errorf("read the journal of sagas: %w", err)
 	}
 	for _, id := range open {
-		f, err := m.read(id)
-		if err != nil {
-			return err
+		err := m.takeUp(id)
+		if errors.Is(err, outbox.ErrDamaged) || errors.Is(err, engine.ErrHeld) {
+			m.lost[id] = err
+			m.log.Error("a saga that was under way can't be taken up: its resources are not held, and what it wrote stays", "saga", id, "error", err, "hint", lostHint)
+			continue
 		}
-		if err := m.takeUp(f); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("take up saga %q: %w", id, err)
 		}
 	}
-	if len(open) > 0 {
-		m.log.Info("sagas that were under way are taken up", "sagas", len(open))
+	for _, r := range m.byID { // now that all holds are in force
+		m.running.Go(func() { m.drive(r) })
+	}
+	if len(m.byID) > 0 {
+		m.log.Info("sagas that were under way are taken up", "sagas", len(m.byID))
 	}
 	m.running.Go(m.sweep)
 	return nil
 }
 
-// takeUp goes on with a saga of an earlier process.
-func (m *Manager) takeUp(f *found) (err error) {
-	rules, locks := m.rulesOf(&f.spec)
-	r := m.newRun(f.spec, f.source, locks)
-	r.state = Resume(&f.state, &r.spec, rules)
+const lostHint = "look at the objects at its targets, then resolve it as committed or rolled-back: it is forgotten"
+
+// takeUp takes hold of what a saga of an earlier process had.
+func (m *Manager) takeUp(id string) error {
+	f, err := m.read(id)
+	if err != nil {
+		return err
+	}
+	r := m.newRun(f.spec, f.source)
+	r.rules, r.locks = f.Rules, f.Locks
+	r.state = Resume(f.State, &r.spec, m.coreRules(r.rules), time.Now())
 	r.accepted = true
 	if r.state.Outcome != "" {
 		close(r.known)
 	}
 	if r.held, err = m.engine.Hold(context.Background(), r.hold(true)); err != nil {
-		return fmt.Errorf("take up saga %q: %w", f.spec.ID, err)
+		return err
 	}
-	m.byID[f.spec.ID] = r
-	m.running.Go(func() { m.drive(r) })
+	for i, h := range r.held {
+		if h.Damaged != nil && r.state.Outcome == "" {
+			r.state.Stuck = fmt.Sprintf("what is stored of step %d's resource can't be read: %v", i+1, h.Damaged)
+			m.log.Error("a saga that was under way is stuck until an operator resolves it", "saga", id, "error", h.Damaged)
+		}
+	}
+	m.byID[id] = r
 	return nil
 }
 
@@ -144,11 +173,9 @@ func (m *Manager) forget(before time.Time) error {
 		return true
 	})
 	for _, id := range ids {
-		if err == nil {
-			err = m.journal.Update(id, func(cur outbox.Record) (outbox.Change, error) {
-				return outbox.Change{Remove: old(cur.Status.Phase, cur.Status.UpdatedAt)}, nil
-			}).Err
-		}
+		err = errors.Join(err, m.journal.Update(id, func(cur outbox.Record) (outbox.Change, error) {
+			return outbox.Change{Remove: old(cur.Status.Phase, cur.Status.UpdatedAt)}, nil
+		}).Err)
 	}
 	return err
 }

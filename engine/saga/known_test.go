@@ -205,7 +205,7 @@ func TestS14MissingIsBelievedOnlyWhenNothingCanLandAnyMore(t *testing.T) {
 	}
 	// A process that finds a write under way in the journal waits, too.
 	p := begin(t, Optimistic, Create, Create).first().next(Look, 2).sees(false, sink.No).next(Write, 2)
-	p.State = Resume(p.journalled(), p.spec, p.rules)
+	p.State = Resume(p.journalled(), p.spec, p.rules, p.now)
 	p.next(Ask, 2).sees(false, sink.No).next(Wait, 0).next(Ask, 2).sees(false, sink.No).next(Restore, 1).says(sink.Unreachable)
 	until := p.now.Add(10 * time.Second)
 	// Nor is a lock given up while a restore may land.

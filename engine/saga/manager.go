@@ -65,7 +65,8 @@ type Manager struct {
 	journal engine.Journal
 
 	mu     sync.Mutex
-	byID   map[string]*run // not ended
+	byID   map[string]*run  // not ended
+	lost   map[string]error // under way, and could not be taken up; why
 	closed bool
 
 	closing chan struct{}
@@ -91,7 +92,7 @@ func New(o Options) *Manager {
 	if o.Failpoint == nil {
 		o.Failpoint = func(string) error { return nil }
 	}
-	return &Manager{opts: o, log: o.Logger, obs: o.Observer, byID: map[string]*run{}, closing: make(chan struct{})}
+	return &Manager{opts: o, log: o.Logger, obs: o.Observer, byID: map[string]*run{}, lost: map[string]error{}, closing: make(chan struct{})}
 }
 
 // View is a saga as its readers see it. It is a copy.
@@ -111,14 +112,21 @@ type View struct {
 // ErrInvalid, ErrOther, ErrClosed, and those of engine.Engine.Hold: nothing was
 // written then.
 func (m *Manager) Run(ctx context.Context, spec Spec) (View, error) {
-	r, ended, err := m.begin(ctx, spec)
-	if err != nil {
-		return View{}, err
+	for {
+		r, ended, err := m.begin(ctx, spec)
+		if err != nil {
+			return View{}, err
+		}
+		if ended != nil {
+			return view(ended), nil
+		}
+		v, err := m.await(ctx, r)
+		gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+		if !gaveUp || ctx.Err() != nil {
+			return v, err
+		}
+		// Another caller had begun it, and did not wait until its resources were free.
 	}
-	if ended != nil {
-		return view(ended), nil
-	}
-	return m.await(ctx, r)
 }
 
 // Start is Run that returns as soon as it is durable that the saga will be run.
@@ -189,7 +197,7 @@ func (m *Manager) begin(ctx context.Context, spec Spec) (r *run, ended *found, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	fresh := m.newRun(spec, source, nil)
+	fresh := m.newRun(spec, source)
 	other, err := m.reserve(fresh)
 	if err != nil {
 		return nil, nil, err
@@ -240,11 +248,10 @@ func (m *Manager) prepare(ctx context.Context, r *run) (ended *found, err error)
 	if err != nil {
 		return nil, err
 	}
-	rules, locks := m.rulesOf(&r.spec)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.locks = locks
-	r.state = Start(&r.spec, rules, newRunID(), time.Now())
+	r.rules, r.locks = m.rulesOf(&r.spec)
+	r.state = Start(&r.spec, m.coreRules(r.rules), newRunID(), time.Now())
 	r.held = found
 	for i := range found {
 		r.state.Steps[i].Generation = found[i].Generation
@@ -282,6 +289,9 @@ func (m *Manager) Get(id string) (View, error) {
 	if r := m.of(id); r != nil {
 		return r.view(), nil
 	}
+	if why := m.whyLost(id); why != nil {
+		return View{Spec: Spec{ID: id}, State: State{Stuck: fmt.Sprintf("%v; %s", why, lostHint)}, Unresolved: true}, nil
+	}
 	f, err := m.read(id)
 	if err != nil {
 		return View{}, err
@@ -289,8 +299,14 @@ func (m *Manager) Get(id string) (View, error) {
 	return view(f), nil
 }
 
+func (m *Manager) whyLost(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost[id]
+}
+
 func view(f *found) View {
-	return View{Spec: f.spec, State: f.state, Unresolved: f.state.Unresolved(time.Now())}
+	return View{Spec: f.spec, State: *f.State, Unresolved: f.Unresolved(time.Now())}
 }
 
 // ListOptions select sagas.
@@ -325,6 +341,9 @@ func (m *Manager) List(ctx context.Context, o ListOptions) (views []View, more b
 		if errors.Is(err, ErrNotFound) {
 			continue // forgotten since
 		}
+		if errors.Is(err, outbox.ErrDamaged) { // the others are as good as ever
+			v, err = View{Spec: Spec{ID: id}, State: State{Phase: Ended, Stuck: err.Error()}}, nil
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -343,6 +362,9 @@ func (m *Manager) Resolve(ctx context.Context, id string, how Resolution) (View,
 		return View{}, fmt.Errorf("%w: unknown resolution %q; use %s, %s or %s", ErrInvalid, how, TryAgain, TakeCommitted, TakeRolledBack)
 	}
 	r := m.of(id)
+	if r == nil && how != TryAgain && m.whyLost(id) != nil {
+		return m.discard(ctx, id, how)
+	}
 	if r == nil {
 		v, err := m.Get(id)
 		if err == nil {
@@ -351,7 +373,7 @@ func (m *Manager) Resolve(ctx context.Context, id string, how Resolution) (View,
 		return v, err
 	}
 	r.mu.Lock()
-	if r.state == nil || !r.state.Resolve(how) {
+	if r.state == nil || r.err != nil || !r.state.Resolve(how) {
 		defer r.mu.Unlock()
 		return r.viewLocked(), fmt.Errorf("%w: saga %q has only begun, or its outcome is known", ErrNothingToDo, id)
 	}
@@ -362,6 +384,21 @@ func (m *Manager) Resolve(ctx context.Context, id string, how Resolution) (View,
 	}
 	r.poke()
 	return r.view(), nil
+}
+
+// discard forgets a saga that could not be taken up.
+func (m *Manager) discard(ctx context.Context, id string, how Resolution) (View, error) {
+	if err := m.journal.Discard(id).Wait(ctx); err != nil {
+		return View{}, fmt.Errorf("resolve saga %q: %w", id, err)
+	}
+	m.mu.Lock()
+	delete(m.lost, id)
+	m.mu.Unlock()
+	v := View{Spec: Spec{ID: id}, State: State{Phase: Ended, Outcome: Committed, EndedAt: time.Now()}}
+	if how == TakeRolledBack {
+		v.State.Outcome = RolledBack
+	}
+	return v, nil
 }
 
 // Stats are a Manager's figures.
@@ -376,7 +413,7 @@ func (m *Manager) Stats() Stats {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Running: len(m.byID)}
+	s := Stats{Running: len(m.byID), Unresolved: len(m.lost)}
 	for _, r := range m.byID {
 		r.mu.Lock()
 		if r.state != nil && r.state.Unresolved(now) {

@@ -21,6 +21,7 @@ import (
 type run struct {
 	spec   Spec
 	source []byte        // the spec as it is stored
+	rules  []StepRules   // what its sinks could do when it began
 	locks  []string      // for the first step's sink; none in the optimistic mode
 	held   []engine.Held // by step
 	known  chan struct{}
@@ -34,8 +35,8 @@ type run struct {
 	err      error // it was refused before it was in the journal
 }
 
-func (m *Manager) newRun(spec Spec, source []byte, locks []string) *run {
-	return &run{spec: spec, source: source, locks: locks, known: make(chan struct{}), poked: make(chan struct{}, 1)}
+func (m *Manager) newRun(spec Spec, source []byte) *run {
+	return &run{spec: spec, source: source, known: make(chan struct{}), poked: make(chan struct{}, 1)}
 }
 
 func (r *run) hold(resumed bool) engine.Hold {
@@ -109,14 +110,12 @@ func (m *Manager) manifest(name string) (sink.Manifest, bool) {
 	return man, ok
 }
 
-// rulesOf returns what the core has to know of spec's sinks, and the locks that its
-// first sink is to take.
-func (m *Manager) rulesOf(spec *Spec) (Rules, []string) {
-	rules := Rules{Steps: make([]StepRules, len(spec.Steps)), Backoff: m.backoff}
-	var locks []string
-	for i, st := range spec.Steps {
+// rulesOf returns what spec's sinks can do, by step, and the locks that its first sink
+// is to take.
+func (m *Manager) rulesOf(spec *Spec) (rules []StepRules, locks []string) {
+	for _, st := range spec.Steps {
 		man, timeout, _ := m.engine.Ability(st.Key.Sink)
-		rules.Steps[i] = StepRules{Timeout: timeout, Marks: man.Marks, Locks: man.Locks, Confirms: man.ApplyConfirms}
+		rules = append(rules, StepRules{Target: man.Target, Timeout: timeout, Marks: man.Marks, Locks: man.Locks, Confirms: man.ApplyConfirms})
 		if spec.Mode == Pessimistic {
 			locks = append(locks, lockOf(man.Target, st.Key))
 		}
@@ -124,6 +123,8 @@ func (m *Manager) rulesOf(spec *Spec) (Rules, []string) {
 	slices.Sort(locks)
 	return rules, slices.Compact(locks)
 }
+
+func (m *Manager) coreRules(steps []StepRules) Rules { return Rules{Steps: steps, Backoff: m.backoff} }
 
 // lockOf names the lock of one object of one target, whoever asks for it.
 func lockOf(target string, key record.Key) string {
@@ -212,8 +213,8 @@ func (m *Manager) persist(r *run, e Effect) error {
 		if errors.Is(err, outbox.ErrClosed) || m.isClosing() {
 			return errClosing
 		}
-		if !r.isAccepted() {
-			return fmt.Errorf("saga %q: %w", r.spec.ID, err) // nothing was written anywhere
+		if err := m.neverBegun(r, err); err != nil {
+			return err
 		}
 		m.log.Error("the journal of a saga can't be written; it waits", "saga", r.spec.ID, "error", err)
 		if err := m.wait(r, m.backoff(tries)); err != nil {
@@ -227,10 +228,21 @@ func (m *Manager) persist(r *run, e Effect) error {
 	return nil
 }
 
-func (r *run) isAccepted() bool {
+// neverBegun returns why r, of which nothing is in the journal, is dropped: nothing was
+// written anywhere. Nil: a caller's accept may have brought it into the journal, so that
+// it goes on.
+func (m *Manager) neverBegun(r *run, why error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.accepted
+	if !r.accepted {
+		there, err := m.journal.Has(r.spec.ID)
+		r.accepted = there || err != nil
+	}
+	if r.accepted {
+		return nil
+	}
+	r.err = fmt.Errorf("saga %q: %w", r.spec.ID, why) // from here on nobody accepts it
+	return r.err
 }
 
 // persisted tells an outcome that is durable.
@@ -310,25 +322,55 @@ func (m *Manager) call(r *run, e Effect) (res sink.Result, err error) {
 	if err := m.opts.Failpoint("before " + e.String()); err != nil {
 		return res, err
 	}
-	req := r.request(e)
+	req, rules := r.request(e), &r.rules[e.Step]
 	verb := r.spec.Steps[e.Step].Verb
+	if _, _, ok := m.engine.Ability(req.Key.Sink); e.Kind == Unlock && !ok {
+		return m.leave(r, req.Key, "no such sink is configured any more"), nil
+	}
 	res = m.engine.Call(req.Key, "saga-"+e.Kind.String(), r.deadline(e), func(ctx context.Context, s sink.Sink) sink.Result {
+		man := s.Manifest()
 		p, _ := s.(sink.Participant)
 		switch {
+		case man.Target != rules.Target && e.Kind == Unlock:
+			return m.leave(r, req.Key, "it has another target now")
+		case man.Target != rules.Target:
+			return notSent("sink %q has the target %s now; the saga began at %s: configure that one again, or resolve the saga", req.Key.Sink, man.Target, rules.Target)
+		case rules.Marks && !man.Marks || rules.Locks && !man.Locks:
+			return notSent("sink %q can't do any more what the saga was begun with", req.Key.Sink)
 		case e.Kind == Look || e.Kind == Ask:
 			return s.Observe(ctx, req)
 		case e.Kind == Write && verb == Delete:
 			return s.Delete(ctx, req)
 		case e.Kind == Write:
-			return s.Apply(ctx, req)
+			return proven(s.Apply(ctx, req), rules.Confirms && !man.ApplyConfirms)
 		case p == nil:
-			return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "the sink takes no part in sagas any more"}
+			return notSent("the sink takes no part in sagas any more")
 		case e.Kind == Restore:
 			return p.Restore(ctx, req)
 		}
 		return p.Unlock(ctx, req)
 	})
 	return res, m.opts.Failpoint("after " + e.String())
+}
+
+func notSent(format string, args ...any) sink.Result {
+	return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf(format, args...)}
+}
+
+// proven makes of an OK that proves nothing, where the saga relies on one that does,
+// no answer: it is asked then.
+func proven(res sink.Result, weaker bool) sink.Result {
+	if weaker && res.Status == sink.OK {
+		return sink.Result{Status: sink.Unreachable, Message: "the sink's OK proves nothing any more"}
+	}
+	return res
+}
+
+// leave gives up what r holds at a target that nobody can reach by its sink any more:
+// its other resources are not to be held for that.
+func (m *Manager) leave(r *run, key record.Key, why string) sink.Result {
+	m.log.Error("locks and marks of a saga stay at a target", "saga", r.spec.ID, "run", r.state.Run, "sink", key.Sink, "why", why)
+	return sink.Result{Status: sink.OK}
 }
 
 // deadline is when the request of e can't land any more: it is in the journal.

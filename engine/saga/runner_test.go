@@ -24,6 +24,7 @@ type rig struct {
 	disk   *memory.Disk
 	store  *memory.Store
 	a, b   *target
+	as     func(*target) sink.Sink // what the engine gets for a target; nil: itself
 	engine *engine.Engine
 	sagas  *saga.Manager
 }
@@ -38,6 +39,10 @@ func newRig(t *testing.T, o saga.Options) *rig {
 func (r *rig) open(o saga.Options) {
 	r.t.Helper()
 	r.sagas = saga.New(o)
+	as := r.as
+	if as == nil {
+		as = func(t *target) sink.Sink { return t }
+	}
 	e, err := engine.Open(r.t.Context(), engine.Options{
 		Store: func(obs outbox.Observer) (outbox.Store, error) {
 			var err error
@@ -45,7 +50,7 @@ func (r *rig) open(o saga.Options) {
 			return r.store, err
 		},
 		Prepare: r.sagas.Prepare,
-		Sinks:   []engine.SinkOptions{{Name: "a", Sink: r.a, DriftInterval: -1, Timeout: 10 * time.Second}, {Name: "b", Sink: r.b, DriftInterval: -1, Timeout: 10 * time.Second}},
+		Sinks:   []engine.SinkOptions{{Name: "a", Sink: as(r.a), DriftInterval: -1, Timeout: 10 * time.Second}, {Name: "b", Sink: as(r.b), DriftInterval: -1, Timeout: 10 * time.Second}},
 		Seed:    1,
 	})
 	if err != nil {

@@ -79,6 +79,7 @@ func (s *Spec) Validate(manifest func(sinkName string) (sink.Manifest, bool)) er
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	objects := map[[2]string]int{} // target and name
 	for i := range s.Steps {
 		m, ok := manifest(s.Steps[i].Key.Sink)
 		if !ok {
@@ -87,6 +88,11 @@ func (s *Spec) Validate(manifest func(sinkName string) (sink.Manifest, bool)) er
 		if err := s.fits(i, &m); err != nil {
 			return fmt.Errorf("%w: step %d (%s %s): %w", ErrInvalid, i+1, s.Steps[i].Verb, s.Steps[i].Key, err)
 		}
+		object := [2]string{m.Target, s.Steps[i].Key.Name}
+		if j, ok := objects[object]; ok && m.Target != "" {
+			return fmt.Errorf("%w: steps %d and %d are of one object: sinks %q and %q have the same target", ErrInvalid, j+1, i+1, s.Steps[j].Key.Sink, s.Steps[i].Key.Sink)
+		}
+		objects[object] = i
 	}
 	return nil
 }

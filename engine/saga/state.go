@@ -89,10 +89,11 @@ type Rules struct {
 
 // StepRules are those of one step's sink.
 type StepRules struct {
-	Timeout  time.Duration // of one call
-	Marks    bool
-	Locks    bool
-	Confirms bool // an OK of a write proves that it is persisted
+	Target   string        `json:"target,omitempty"`
+	Timeout  time.Duration `json:"timeout"` // of one call
+	Marks    bool          `json:"marks,omitempty"`
+	Locks    bool          `json:"locks,omitempty"`
+	Confirms bool          `json:"confirms,omitempty"` // an OK of a write proves that it is persisted
 }
 
 // Start returns the state of a new saga.
@@ -101,14 +102,25 @@ func Start(spec *Spec, rules Rules, run string, now time.Time) *State {
 }
 
 // Resume returns the state that was found in the journal, for this process: of a
-// request that was under way nobody knows the end.
-func Resume(found *State, spec *Spec, rules Rules) *State {
+// request that was under way nobody knows the end. Where the clock was set back since,
+// nothing is waited for longer than it could have taken.
+func Resume(found *State, spec *Spec, rules Rules, now time.Time) *State {
+	found.Deadline = earlier(found.Deadline, now.Add(spec.Timeout))
 	for i := range found.Steps {
-		if st := &found.Steps[i]; !st.Pending.IsZero() {
+		st := &found.Steps[i]
+		if !st.Pending.IsZero() {
 			st.unanswered()
 		}
+		st.LateUntil = earlier(st.LateUntil, now.Add(rules.Steps[i].Timeout))
 	}
 	return found.bind(spec, rules)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (s *State) bind(spec *Spec, rules Rules) *State {
