@@ -42,7 +42,7 @@ the one of --fixture. All of it is optional:
   store:                          # the scripted one
     adds: {id: 7}                 # fields that it adds to every JSON object
     routes: [{method: GET, path: /version, status: 200, body: {version: 1}}]
-  drift: {method: PUT, path: "/objects/{key}", body: {text: other}}   # at a real target, somebody else's change
+  drift: {method: PUT, path: "/objects/{key}", body: {text: other}}   # at a real target, somebody else's change of what update wrote
   vanish: {method: DELETE, path: "/objects/{key}"}                    # the same, a removal
   reads: [/search]                # below these paths a POST changes nothing
   skip: {unicode-keys: the target takes ASCII alone}`
