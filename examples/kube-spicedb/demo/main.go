@@ -1,6 +1,6 @@
 // Command demo keeps a Kubernetes cluster and a SpiceDB at one desired state with
 // Pawl: it starts a real kube-apiserver and a real SpiceDB, applies the example's
-// resources, has somebody change both behind Pawl's back, runs sagas, of which one is
+// resources, has somebody change both behind Pawl's back, runs sagas, of which two are
 // refused and one is cut in two by the daemon's death, and deletes all. After each step
 // it compares what both servers say with what is desired, and ends with status 0 only
 // if they agreed every time.
@@ -60,7 +60,7 @@ type demo struct {
 
 func (d *demo) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.stop()) }()
-	for _, act := range []func(context.Context) error{d.prepare, d.start, d.apply, d.disturb, d.create, d.refuse, d.die, d.remove} {
+	for _, act := range []func(context.Context) error{d.prepare, d.start, d.apply, d.disturb, d.create, d.refuse, d.refuseDeletion, d.die, d.remove} {
 		if err := act(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
@@ -168,7 +168,7 @@ func (d *demo) remove(ctx context.Context) (err error) {
 		}
 	}()
 	for _, name := range d.sagas {
-		if err := d.deleteNamespace(ctx, name); err != nil {
+		if err := d.removeNamespace(ctx, name); err != nil {
 			return err
 		}
 	}

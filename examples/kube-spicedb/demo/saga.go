@@ -7,6 +7,9 @@ import (
 	"fmt"
 )
 
+// rolledBack is the exit code of a saga that left nothing.
+const rolledBack = 6
+
 // create runs a saga that commits.
 func (d *demo) create(ctx context.Context) error {
 	d.say("A namespace and its owner's grant, both or neither: a saga, whose steps are a template of pawl.yaml.")
@@ -27,7 +30,6 @@ func (d *demo) refuse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const rolledBack = 6
 	if err := d.fails(ctx, rolledBack, createNamespace("make-meadow", "meadow", "mallory")...); err != nil {
 		return err
 	}
@@ -47,6 +49,25 @@ func (d *demo) refuse(ctx context.Context) error {
 	}
 	_, err = d.cluster.call(ctx, "DELETE", path, "", nil)
 	return err
+}
+
+// refuseDeletion runs a saga whose first step deletes, and whose second is refused.
+func (d *demo) refuseDeletion(ctx context.Context) error {
+	d.say("Nobody can delete the namespace default. Carol's grant on it is deleted first, and must come back:")
+	grant := zedRelationship{
+		Resource: objectOf("namespace:default"), Relation: "owner", Subject: zedSubject{Object: zedObject{"user", "carol"}},
+	}
+	if _, err := d.spicedb.write(ctx, grant); err != nil {
+		return err
+	}
+	if err := d.fails(ctx, rolledBack, deleteNamespace("default")...); err != nil {
+		return err
+	}
+	if err := d.spicedb.differs(ctx, []string{grant.String()}); err != nil {
+		return err
+	}
+	fmt.Println("  SpiceDB has", grant)
+	return d.released(ctx)
 }
 
 // die has the daemon killed between the two writes of a saga.
@@ -93,9 +114,9 @@ func (d *demo) die(ctx context.Context) error {
 	return d.command(ctx, run...)
 }
 
-// deleteNamespace deletes by a saga what one created, and waits until nothing is left.
-func (d *demo) deleteNamespace(ctx context.Context, name string) error {
-	if err := d.command(ctx, "saga", "run", "--template", "delete-namespace", "--param", "namespace="+name); err != nil {
+// removeNamespace deletes by a saga what one created, and waits until nothing is left.
+func (d *demo) removeNamespace(ctx context.Context, name string) error {
+	if err := d.command(ctx, deleteNamespace(name)...); err != nil {
 		return err
 	}
 	path := "/api/v1/namespaces/" + name
@@ -105,10 +126,14 @@ func (d *demo) deleteNamespace(ctx context.Context, name string) error {
 	return d.noGrant(ctx, name, "carol")
 }
 
-// createNamespace is the command that runs the template.
+// createNamespace and deleteNamespace are the commands that run the templates.
 func createNamespace(id, name, owner string) []string {
 	return []string{"saga", "run", "--id", id, "--template", "create-namespace",
 		"--param", "namespace=" + name, "--param", "owner=" + owner}
+}
+
+func deleteNamespace(name string) []string {
+	return []string{"saga", "run", "--template", "delete-namespace", "--param", "namespace=" + name}
 }
 
 // both fails unless the namespace is there and its only relationship is the owner's.

@@ -163,15 +163,22 @@ func (z *spicedb) differs(ctx context.Context, relationships []string) error {
 	return nil
 }
 
+// write writes one relationship and removes others, in one request, and returns its answer.
+func (z *spicedb) write(ctx context.Context, touch zedRelationship, remove ...zedRelationship) ([]byte, error) {
+	updates := []any{map[string]any{"operation": "OPERATION_TOUCH", "relationship": touch}}
+	for _, r := range remove {
+		updates = append(updates, map[string]any{"operation": "OPERATION_DELETE", "relationship": r})
+	}
+	return z.post(ctx, "/v1/relationships/write", map[string]any{"updates": updates})
+}
+
 // takeOver makes mallory the ConfigMap's owner, and shows what that meant in the
 // moment after, which Pawl may have ended already.
 func (z *spicedb) takeOver(ctx context.Context) error {
-	update := func(operation, user string) map[string]any {
-		return map[string]any{"operation": "OPERATION_" + operation, "relationship": zedRelationship{
-			Resource: objectOf(watering), Relation: "owner", Subject: zedSubject{Object: zedObject{"user", user}},
-		}}
+	owner := func(user string) zedRelationship {
+		return zedRelationship{Resource: objectOf(watering), Relation: "owner", Subject: zedSubject{Object: zedObject{"user", user}}}
 	}
-	answer, err := z.post(ctx, "/v1/relationships/write", map[string]any{"updates": []any{update("DELETE", "anne"), update("TOUCH", "mallory")}})
+	answer, err := z.write(ctx, owner("mallory"), owner("anne"))
 	if err != nil {
 		return err
 	}
