@@ -220,12 +220,12 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	if t == nil {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf("no sink %q is configured", key.Sink)}
 	}
-	f := e.occupy(t)
+	defer t.enter(e.calls)()
+	f := e.occupy(t) // not before: a sink that is replaced is not to wait for calls in the queue
 	if f == nil {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: ErrClosed.Error()}
 	}
 	defer e.vacate(f)
-	defer t.enter(e.calls)()
 	if why := f.rules.Manifest.NotReady; why != "" {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: why}
 	}

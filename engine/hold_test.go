@@ -201,3 +201,30 @@ func TestAPutThatWaitsForItsCommitIsWaitingWork(t *testing.T) {
 		}
 	})
 }
+
+// Many calls of sagas may wait for their turn at a target that hangs.
+func TestACallThatWaitsForItsTurnGoesToTheNewSink(t *testing.T) {
+	inBubble(t, func(o *engine.Options) { o.Sinks[0].MaxInFlight = 1 }, func(b *bench) {
+		release, by := make(chan struct{}), make(chan sink.Sink, 2)
+		for range 2 {
+			go b.Call(web("a"), "saga-look", time.Time{}, func(_ context.Context, s sink.Sink) sink.Result {
+				<-release
+				by <- s
+				return sink.Result{Status: sink.OK}
+			})
+		}
+		synctest.Wait()
+		next := newTarget()
+		retired, err := b.ReplaceSink("web", next)
+		b.must(err)
+		release <- struct{}{}
+		if old := <-by; old != sink.Sink(b.target) {
+			t.Error("the call under way ends with the old sink")
+		}
+		b.must(<-retired)
+		release <- struct{}{}
+		if s := <-by; s != sink.Sink(next) {
+			t.Error("the call that waited went to the old sink")
+		}
+	})
+}
