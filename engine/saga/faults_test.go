@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -383,5 +384,67 @@ func TestTwoStepsOfOneObjectAreRefused(t *testing.T) {
 		if v := r.run(spec); v.State.Outcome != saga.Committed || !slices.Equal(v.Spec.Steps[1].Payload, spec.Steps[1].Payload) {
 			t.Errorf("%+v", v.State)
 		}
+	})
+}
+
+func TestWhatATargetHeldBeforeIsNotKeptOnceTheSagaHasEnded(t *testing.T) {
+	inBubbles(t, func(t *testing.T, mode saga.Mode) {
+		r := newRig(t, saga.Options{})
+		defer r.close()
+		r.a.set("grant", "hush", "")
+		spec := pair("s", mode)
+		spec.Steps[0].Verb = saga.Upsert
+		r.run(spec)
+		synctest.Wait()
+		v, err := r.sagas.Get("s")
+		if err != nil || v.State.Phase != saga.Ended || v.State.Steps[0].Before != nil {
+			t.Errorf("%+v, %v", v.State, err)
+		}
+	})
+}
+
+// A target that is down has as many sagas as there were callers, over a restart, too.
+func TestThousandsOfSagasOutliveATargetThatIsDown(t *testing.T) {
+	const many = 2000
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, saga.Options{})
+		var down atomic.Bool
+		down.Store(true)
+		r.b.fault = func(op string, req *sink.Request) (bool, *sink.Result) {
+			switch {
+			case !down.Load() || op == "observe" && req.Run != nil && req.Run.Before == nil:
+				return true, nil
+			case op == "observe":
+				time.Sleep(time.Second) // it hangs
+			}
+			return false, &sink.Result{Status: sink.Unreachable}
+		}
+		for i := range many {
+			spec := pair(fmt.Sprint("s", i), saga.Pessimistic)
+			spec.Steps[0].Key.Name, spec.Steps[1].Key.Name = fmt.Sprint("grant", i), fmt.Sprint("foo", i)
+			if _, err := r.sagas.Start(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		r.close()
+		r.open(saga.Options{})
+		time.Sleep(2 * time.Minute)
+		if st := r.sagas.Stats(); st.Running != many || st.Unresolved != many {
+			t.Fatalf("%+v", st)
+		}
+		down.Store(false)
+		// An ordinary resource of that target has its turn among them.
+		if _, err := r.engine.Put(t.Context(), engine.Put{Key: record.Key{Sink: "b", Name: "plain"}, Payload: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		if st := r.sagas.Stats(); st.Running != 0 || r.b.content("plain") != "x" {
+			t.Errorf("%+v; the plain one is %q", st, r.b.content("plain"))
+		}
+		if r.a.locked()+r.b.locked() > 0 || len(r.a.objects) != 0 {
+			t.Errorf("left: %d locks, %d objects", r.a.locked()+r.b.locked(), len(r.a.objects))
+		}
+		r.close()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -410,11 +411,12 @@ type Stats struct {
 
 // Stats returns the figures of now.
 func (m *Manager) Stats() Stats {
-	now := time.Now()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	s := Stats{Running: len(m.byID), Unresolved: len(m.lost)}
-	for _, r := range m.byID {
+	runs := slices.Collect(maps.Values(m.byID))
+	m.mu.Unlock() // a run may be locked for as long as the journal takes
+	now := time.Now()
+	for _, r := range runs {
 		r.mu.Lock()
 		if r.state != nil && r.state.Unresolved(now) {
 			s.Unresolved++

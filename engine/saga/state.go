@@ -192,6 +192,9 @@ func (s *State) release(now time.Time) Effect {
 		}
 	}
 	s.Phase, s.EndedAt = Ended, now
+	for i := range s.Steps {
+		s.Steps[i].Before = nil // what the targets held is not kept as long as the saga is
+	}
 	return Effect{Kind: End, Durable: true}
 }
 
