@@ -61,7 +61,11 @@ No daemon is started and no target is called.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Out, "%s is right: %s, %s\n", configName(c), plural(len(c.Sinks), "sink"), plural(len(c.Upstreams), "upstream"))
+			parts := []string{plural(len(c.Sinks), "sink"), plural(len(c.Upstreams), "upstream")}
+			if n := len(c.Sagas); n > 0 {
+				parts = append(parts, plural(n, "saga template"))
+			}
+			fmt.Fprintf(a.Out, "%s is right: %s\n", configName(c), strings.Join(parts, ", "))
 			return nil
 		},
 	}

@@ -83,7 +83,6 @@ func (a *app) sagaRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.template, "template", "", "template of the daemon's configuration")
 	cmd.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the template, as name=value or name:=JSON; may be given many times")
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the outcome, at most 10m; 0s: not at all (default its timeout and 5s)")
-	cmd.Flags().Lookup("wait").DefValue = ""
 	a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := a.sagaRequest(cmd, &f)
