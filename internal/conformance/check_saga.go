@@ -88,6 +88,31 @@ func sagaMark(t *T) {
 		}
 		mustBe(s, lost.want, lost.when)
 	}
+	marksDeletions(t)
+}
+
+// marksDeletions asks whose deletion it was, which an adapter need not know.
+func marksDeletions(t *T) {
+	if !t.sink.Manifest().Deletes {
+		return
+	}
+	deletion := func() *player {
+		o := t.thing()
+		o.apply(t.fixture.Payloads.Create)
+		s := t.play(o, nil, sink.Upsert)
+		s.look()
+		return s
+	}
+	theirs := deletion()
+	theirs.o.delete()
+	if theirs.ours() == sink.Yes {
+		t.Failf("somebody else deleted the object that the step is to delete, and Observe says ours yes")
+	}
+	s := deletion()
+	s.mustWrite("where the object is what the image says")
+	if s.ours() == sink.No {
+		t.Failf("the step deleted the object, and Observe says ours no; what is not known is unknown")
+	}
 }
 
 func sagaImage(t *T) {

@@ -125,13 +125,16 @@ func (s *player) write() sink.Result {
 func (s *player) restore() sink.Result { return s.t.sink.Restore(s.t.ctx, s.request()) }
 func (s *player) unlock() sink.Result  { return s.t.sink.Unlock(s.t.ctx, s.request()) }
 
-// ours asks whether the object bears the step's mark.
+// ours asks whether the object bears the step's mark. A bare NOT_FOUND does not say.
 func (s *player) ours() sink.Tri {
 	res := s.t.sink.Observe(s.t.ctx, s.request())
-	if (res.Status != sink.OK && res.Status != sink.NotFound) || res.Observation == nil {
+	switch o := res.Observation; {
+	case res.Status != sink.OK && res.Status != sink.NotFound:
 		s.t.Failf("asked by a saga for its mark, Observe answered %s", describe(res))
+	case o != nil:
+		return o.Ours
 	}
-	return res.Observation.Ours
+	return sink.Unknown
 }
 
 // mustWrite fails the check where the step is not written.

@@ -10,8 +10,9 @@ import (
 // TestEachCheckFailsOnTheFaultMadeForIt: each fails the checks of its row, and no
 // other of them.
 var sagaFaults = map[string][]string{
-	"saga-mark-equal": {"saga-mark"}, // equal content is taken for the step's
-	"saga-mark-lost":  {"saga-mark"}, // what was written is known by its answer alone
+	"saga-mark-equal":    {"saga-mark"}, // equal content is taken for the step's
+	"saga-mark-deletion": {"saga-mark"}, // takes others' deletion for the step's
+	"saga-mark-lost":     {"saga-mark"}, // what was written is known by its answer alone
 
 	"saga-image-create":  {"saga-image"},                                        // create-only takes over what is there
 	"saga-image-window":  {"saga-image"},                                        // looks, then writes whatever is there

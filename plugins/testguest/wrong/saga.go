@@ -56,6 +56,8 @@ func (a *adapter) observeOfSaga(o *pawl.Observation, r *pawl.Request, body []byt
 	switch {
 	case a.is("saga-mark-equal"):
 		o.Ours = pawl.TriOf(body != nil && bytes.Equal(content, r.Payload))
+	case a.is("saga-mark-deletion") && body == nil && len(r.Payload) == 0:
+		o.Ours = pawl.Yes // gone is gone
 	case a.is("saga-mark-lost") && mark == a.mark(s) && !a.told[mark]:
 		o.Ours = pawl.Unknown // it saw no answer
 	}
