@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
 )
@@ -155,7 +156,31 @@ func (c *trial) run(ctx context.Context, d *daemon) (outcome string, err error) 
 	for _, tr := range trails {
 		tr.under.Wait() // whatever is still on its way has arrived
 	}
-	return v.Outcome, c.judge(ctx, d.w, name, uid, v.Outcome, trails)
+	if err := c.judge(ctx, d.w, name, uid, v.Outcome, trails); err != nil {
+		return "", err
+	}
+	return v.Outcome, d.keeps(ctx, req, v.Outcome)
+}
+
+// keeps checks that what a committed saga wrote is an ordinary resource from then on,
+// and that Pawl knows nothing of what it deleted, or did not write after all.
+func (d *daemon) keeps(ctx context.Context, req api.SagaRequest, outcome string) error {
+	for _, s := range req.Steps {
+		key, want := record.Key{Sink: s.Sink, Name: s.Key}, outcome == api.SagaCommitted && s.Verb != "delete"
+		var phase record.Phase
+		err := poll(ctx, func() (bool, error) {
+			r, err := d.Get(ctx, key, client.GetOptions{})
+			if api.CodeOf(err) == api.CodeNotFound {
+				err = nil
+			}
+			phase = r.Status.Phase
+			return !want || phase == record.AckedPhase, err
+		})
+		if err != nil || (phase != "") != want {
+			return fmt.Errorf("%w: resource %s is %q, acked is to be %v: %v", errBroken, key, phase, want, err)
+		}
+	}
+	return nil
 }
 
 // bury waits for the death of the daemon that the case is about, and runs it again.
