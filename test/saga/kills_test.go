@@ -73,6 +73,29 @@ func (p *play) owned() {
 	}
 }
 
+// ownLoad is a saga on an object of its own.
+func (w *world) ownLoad(t *testing.T, rnd *rand.Rand) *load {
+	t.Helper()
+	l := &load{play: w.play(t, nil), mode: bothModes[rnd.IntN(2)], op: &operations[rnd.IntN(5)], refused: rnd.IntN(3) == 0}
+	l.begin(l.op, l.refused)
+	return l
+}
+
+// judge claims that the servers hold what the caller was told.
+func (l *load) judge() {
+	l.Helper()
+	switch {
+	case l.user != "":
+		l.owned()
+	case l.outcome == api.SagaCommitted && !l.refused:
+		l.holds(l.op.afterRows, l.op.afterData)
+	case l.outcome == api.SagaRolledBack && (l.refused || l.mode == "optimistic"):
+		l.holds(l.op.rows, l.op.before(l.refused))
+	default:
+		l.Errorf("%s %s, refused: %v: the outcome is %q", l.mode, l.op.name, l.refused, l.outcome)
+	}
+}
+
 // A daemon is killed at any moment while many sagas run, over and over.
 func TestKills(t *testing.T) {
 	w, rnd := open(t), random(t)
@@ -81,26 +104,16 @@ func TestKills(t *testing.T) {
 	for round := range many(100, 5) {
 		var loads []*load
 		for i := range 12 {
-			l := &load{play: hot[i%2], mode: "pessimistic", op: []*operation{hotCreate, hotDelete}[rnd.IntN(2)], user: fmt.Sprintf("u%d-%d", round, i)}
-			if i >= 4 {
-				l = &load{play: w.play(t, nil), mode: bothModes[rnd.IntN(2)], op: &operations[rnd.IntN(5)], refused: rnd.IntN(3) == 0}
-				l.begin(l.op, l.refused)
+			if i < 4 {
+				loads = append(loads, &load{play: hot[i%2], mode: "pessimistic", op: []*operation{hotCreate, hotDelete}[rnd.IntN(2)], user: fmt.Sprintf("u%d-%d", round, i)})
+			} else {
+				loads = append(loads, w.ownLoad(t, rnd))
 			}
-			loads = append(loads, l)
 		}
 		rnd.Shuffle(len(loads), func(i, j int) { loads[i], loads[j] = loads[j], loads[i] })
 		killRound(t, d, rnd, round, loads)
 		for _, l := range loads {
-			switch {
-			case l.user != "":
-				l.owned()
-			case l.outcome == api.SagaCommitted && !l.refused:
-				l.holds(l.op.afterRows, l.op.afterData)
-			case l.outcome == api.SagaRolledBack && (l.refused || l.mode == "optimistic"):
-				l.holds(l.op.rows, l.op.before(l.refused))
-			default:
-				t.Errorf("%s %s, refused: %v: the outcome is %q", l.mode, l.op.name, l.refused, l.outcome)
-			}
+			l.judge()
 		}
 		if held, err := w.rows(t.Context(), "lock"); err != nil || len(held) > 0 {
 			t.Errorf("there are locks or marks: %q %v", held, err)
@@ -148,4 +161,40 @@ func killRound(t *testing.T, d *daemon, rnd *rand.Rand, round int, loads []*load
 	}
 	close(again)
 	wg.Wait()
+}
+
+// The API server itself is killed while sagas run, and comes back with what etcd has.
+func TestTheClusterDies(t *testing.T) {
+	w, rnd := open(t), random(t)
+	d := running(t, w)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	for range many(5, 1) {
+		var loads []*load
+		var wg sync.WaitGroup
+		for range 24 {
+			l := w.ownLoad(t, rnd)
+			pause := time.Duration(rnd.IntN(600)) * time.Millisecond
+			loads = append(loads, l)
+			wg.Go(func() {
+				time.Sleep(pause)
+				req, limit := l.request(l.name), api.Duration(2*time.Minute) // the server takes its time to start
+				req.Timeout = &limit
+				v, err := d.settle(ctx, req, &told{})
+				if l.outcome = v.Outcome; err != nil {
+					t.Errorf("%s: %v", l.name, err)
+				}
+			})
+		}
+		time.Sleep(time.Duration(rnd.IntN(600)) * time.Millisecond)
+		w.kube.KillAPI()
+		must(t, w.kube.StartAPI(ctx))
+		wg.Wait()
+		for _, l := range loads {
+			l.judge()
+		}
+		if held, err := w.rows(t.Context(), "lock"); err != nil || len(held) > 0 {
+			t.Errorf("there are locks or marks: %q %v", held, err)
+		}
+	}
 }
