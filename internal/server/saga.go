@@ -297,7 +297,7 @@ func (s *Server) resolveSaga(ctx context.Context, in *resolveSagaInput) (*output
 		return nil, s.problem(ctx, err)
 	}
 	v, err := s.sagas.Resolve(ctx, in.ID, saga.Resolution(r.As))
-	if err == nil && saga.Resolution(r.As) != saga.TryAgain { // then the outcome stands, and is told in a moment
+	if err == nil && saga.Resolution(r.As) != saga.TryAgain && v.State.Outcome == "" { // then the outcome stands, and is told in a moment
 		limited, _, done := s.waiting(ctx, &in.call, s.o.IOTimeout)
 		defer done()
 		v, err = s.sagas.Wait(limited, in.ID)

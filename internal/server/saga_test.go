@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/manifest"
@@ -407,5 +408,21 @@ func TestTheExampleOfTheGuideWorks(t *testing.T) {
 	}
 	if !slices.Equal(s.permissions.names(), []string{"namespaces/web"}) || !slices.Equal(s.cluster.names(), []string{"v1/Namespace/web"}) {
 		t.Errorf("written: %v, %v", s.permissions.names(), s.cluster.names())
+	}
+}
+
+// forgets is a manager of a saga whose record is damaged: resolved, it is forgotten.
+type forgets struct{ Sagas }
+
+func (forgets) Resolve(_ context.Context, id string, _ saga.Resolution) (saga.View, error) {
+	return saga.View{Spec: saga.Spec{ID: id}, State: saga.State{Phase: saga.Ended, Outcome: saga.RolledBack}}, nil
+}
+
+func TestASagaThatIsForgottenWhenItIsResolvedIsAnswered(t *testing.T) {
+	s := startSagas(t, Options{})
+	s.server.sagas = forgets{s.manager}
+	response, body := ask(t, "POST", s.url+"/v1/sagas/lost/resolve", `{"as":"rolled-back"}`)
+	if v := sagaIn(t, response, body, 200); v.Outcome != api.SagaRolledBack {
+		t.Errorf("%+v", v)
 	}
 }
