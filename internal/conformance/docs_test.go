@@ -29,6 +29,9 @@ What it takes for granted is what the engine takes for granted:
 - A resource is brought to a content as the engine does it: one Apply where the manifest claims
   apply_confirms and apply_idempotent, else Observe, Apply, Observe. What was acknowledged goes to the
   calls that follow.
+- The checks of sagas play a run's steps: a look for the image, the write, a question for the mark,
+  Restore, Unlock. Others' writes are Applies that are no saga's and, at a target of yours, the fixture's
+  ` + "`drift`" + ` and ` + "`vanish`" + `; without these two, what they would show is not tried.
 - A check that an adapter can't take (no batches, nothing to observe) is skipped, and says why. What a
   target can't do is skipped by the fixture's ` + "`skip`" + `, with a reason.
 - Whatever a check does, the plugin must not trap or break the ABI.

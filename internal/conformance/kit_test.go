@@ -86,6 +86,9 @@ func TestARealTargetTakesTheStoresPlace(t *testing.T) {
 	if left := real.store.snapshot(); len(left) > 0 {
 		t.Errorf("left at the target are %q", slices.Sorted(maps.Keys(left)))
 	}
+	if len(real.store.locks) > 0 {
+		t.Errorf("left at the target are the locks %v", real.store.locks)
+	}
 	for _, p := range real.paths {
 		if !strings.HasPrefix(p, "/base/objects/team/") && !strings.HasPrefix(p, "/base/locks/") {
 			t.Errorf("a request went to %s, which the fixture's keys don't lead to", p)
@@ -94,14 +97,20 @@ func TestARealTargetTakesTheStoresPlace(t *testing.T) {
 }
 
 func TestAFaultIsFoundAtARealTargetToo(t *testing.T) {
-	real := newRealTarget(t)
-	o := Options{Fixture: real.fixture(t, "{fault: drift}"), Host: hostOptions(t), CallTimeout: patience, Filter: regexp.MustCompile("^(drift|update)$")}
-	r, err := Run(t.Context(), wrongGuest(t), "wrong", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := failed(r); !slices.Equal(got, []string{"drift"}) || len(r.Results) != 2 {
-		t.Errorf("of %d checks failed %q, want drift of 2", len(r.Results), got)
+	for _, c := range []struct{ fault, tried, want string }{
+		{"drift", "^(drift|update)$", "drift"},
+		{"saga-image-window", "^saga-(image|mark)$", "saga-image"},          // by the fixture's vanish
+		{"saga-restore-changed", "^saga-(restore|unlock)$", "saga-restore"}, // by its drift
+	} {
+		real := newRealTarget(t)
+		o := Options{Fixture: real.fixture(t, "{fault: "+c.fault+"}"), Host: hostOptions(t), CallTimeout: patience, Filter: regexp.MustCompile(c.tried)}
+		r, err := Run(t.Context(), wrongGuest(t), "wrong", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := failed(r); !slices.Equal(got, []string{c.want}) || len(r.Results) != 2 {
+			t.Errorf("with the fault %s, of %d checks failed %q, want %s of 2", c.fault, len(r.Results), got, c.want)
+		}
 	}
 }
 
