@@ -334,9 +334,6 @@ type Journal struct{ store outbox.Store }
 // Journal returns the one of this engine's store.
 func (e *Engine) Journal() Journal { return Journal{e.store} }
 
-// Epoch returns the id of the store's life.
-func (j Journal) Epoch() string { return j.store.Info().Epoch }
-
 // Update is that of outbox.Store.
 func (j Journal) Update(id string, decide outbox.Decide) outbox.Ticket {
 	return j.store.Update(record.Key{Sink: journalSink, Name: id}, decide)
