@@ -170,21 +170,23 @@ func TestKnown(t *testing.T) {
 
 	t.Run("S6 create and delete of one object exclude each other; S3 the loser of a lock takes nothing away", func(t *testing.T) {
 		t.Parallel()
-		held, over := make(chan struct{}), make(chan struct{})
-		p := w.play(t, on(deleteObject.write, verdict{before: func() { close(held); <-over }})).begin(deletion, false)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := d.RunSaga(t.Context(), deletion.request("pessimistic", p.name, false))
-			ended <- err
-		}()
-		<-held // the deletion has its locks
-		rival := create.request("pessimistic", p.name, false)
-		rival.ID = p.name + "-rival"
-		p.ends(other, rival, api.SagaRolledBack)
-		close(over)
-		must(t, <-ended)
-		p.ends(d, deletion.request("pessimistic", p.name, false), api.SagaCommitted)
-		p.holds(deletion.afterRows, nil)
+		for _, ops := range [][2]*operation{{create, deletion}, {deletion, create}} {
+			held, over := make(chan struct{}), make(chan struct{})
+			p := w.play(t, on(ops[0].steps[1].write, verdict{before: func() { close(held); <-over }})).begin(ops[0], false)
+			req, ended := ops[0].request("pessimistic", p.name, false), make(chan error, 1)
+			go func() {
+				_, err := d.RunSaga(t.Context(), req)
+				ended <- err
+			}()
+			<-held // the first has its locks, and is half done
+			rival := ops[1].request("pessimistic", p.name, false)
+			rival.ID = p.name + "-rival"
+			p.ends(other, rival, api.SagaRolledBack)
+			close(over)
+			must(t, <-ended)
+			p.ends(d, req, api.SagaCommitted)
+			p.holds(ops[0].afterRows, ops[0].afterData)
+		}
 	})
 
 	t.Run("S7 the lock of a dead process goes when it runs again", func(t *testing.T) {
@@ -196,7 +198,7 @@ func TestKnown(t *testing.T) {
 		if _, err := mortal.RunSaga(t.Context(), req); err == nil {
 			t.Fatal("it did not die")
 		}
-		rival := create.request("pessimistic", p.name, false)
+		rival := deletion.request("pessimistic", p.name, false) // there is only the grant: nothing but the lock is in its way
 		rival.ID = p.name + "-rival"
 		p.ends(other, rival, api.SagaRolledBack)
 		must(t, mortal.start(t.Context(), ""))
