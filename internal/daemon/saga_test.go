@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawlsync/pawl/engine/record"
@@ -75,11 +76,18 @@ func TestASagaReachesItsTargetAndIsTheSameAfterARestart(t *testing.T) {
 // A daemon that is stopped while a saga waits for its target leaves it to the next.
 func TestASagaUnderWayIsGoneOnWithAfterARestart(t *testing.T) {
 	needPlugins(t)
-	target, url := newObjects(t)
-	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
-	t.Cleanup(down.Close)
+	target, _ := newObjects(t)
+	var up atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if up.Load() {
+			target.ServeHTTP(w, r)
+		} else {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(front.Close)
 	dir := t.TempDir()
-	d := begin(t, load(t, write(t, dir, down.URL, "")), options())
+	d := begin(t, load(t, write(t, dir, front.URL, "")), options())
 	r := upsert("late", "users/anna", `{"name":"Anna"}`)
 	r.Timeout, r.Wait = new(api.Duration), new(api.Duration)
 	*r.Timeout = api.Duration(30 * 60e9)
@@ -90,7 +98,8 @@ func TestASagaUnderWayIsGoneOnWithAfterARestart(t *testing.T) {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	d = begin(t, load(t, write(t, dir, url, "")), options())
+	up.Store(true)
+	d = begin(t, load(t, write(t, dir, front.URL, "")), options())
 	v, err = d.WaitSaga(t.Context(), "late")
 	if err != nil || v.Outcome != api.SagaCommitted {
 		t.Fatalf("%+v, %v", v, err)
