@@ -45,7 +45,7 @@ const soon = 300 * time.Millisecond
 // memoryMost is by how much a trial may make the process grow: what its sink's
 // limits add up to, twice, as the collector lets garbage grow to as much as is
 // in use, and what the tests themselves need.
-const memoryMost = 256 << 20
+const memoryMost = 320 << 20
 
 // shortOf in -short: one trial out of so many is run.
 const shortOf = 12

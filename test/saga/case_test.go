@@ -189,7 +189,7 @@ func (c *trial) bury(ctx context.Context, d *daemon, req api.SagaRequest, t *tol
 		return err
 	}
 	select { // after the outcome was told it may still be at its release
-	case <-d.died:
+	case <-d.running.Load().died:
 	case <-time.After(10 * time.Second):
 		return errPoint
 	}
@@ -203,7 +203,7 @@ func (c *trial) bury(ctx context.Context, d *daemon, req api.SagaRequest, t *tol
 		if err != nil && !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, errStart) {
 			return err
 		}
-		<-d.died
+		<-d.running.Load().died
 	}
 	return d.start(ctx, "")
 }

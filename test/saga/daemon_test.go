@@ -24,8 +24,12 @@ type daemon struct {
 	dir, socket string
 	config      string
 
+	running atomic.Pointer[process] // the newest; nil before the first
+}
+
+type process struct {
 	cmd  *exec.Cmd
-	died chan struct{} // closed when the process has ended
+	died chan struct{} // closed when it has ended
 }
 
 // callTimeout is the sinks': how long a request may be on its way.
@@ -73,17 +77,16 @@ func (d *daemon) start(ctx context.Context, points string) error {
 		return err
 	}
 	defer log.Close()
-	d.cmd = exec.Command(d.w.pawl, "run", "--config", d.config)
-	d.cmd.Env = append(os.Environ(), failpoint.Env+"="+points)
-	d.cmd.Stdout, d.cmd.Stderr = log, log
-	if err := d.cmd.Start(); err != nil {
+	p := &process{exec.Command(d.w.pawl, "run", "--config", d.config), make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), failpoint.Env+"="+points)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	cmd, died := d.cmd, make(chan struct{})
-	d.died = died
+	d.running.Store(p)
 	go func() {
-		_ = cmd.Wait()
-		close(died)
+		_ = p.cmd.Wait()
+		close(p.died)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -106,7 +109,7 @@ func (d *daemon) start(ctx context.Context, points string) error {
 
 func (d *daemon) isDead() bool {
 	select {
-	case <-d.died:
+	case <-d.running.Load().died:
 		return true
 	default:
 		return false
@@ -115,11 +118,10 @@ func (d *daemon) isDead() bool {
 
 // kill ends the process as a power failure would, and returns when it has ended.
 func (d *daemon) kill() {
-	if d.cmd == nil || d.cmd.Process == nil {
-		return
+	if p := d.running.Load(); p != nil {
+		_ = p.cmd.Process.Signal(syscall.SIGKILL)
+		<-p.died
 	}
-	_ = d.cmd.Process.Signal(syscall.SIGKILL)
-	<-d.died
 }
 
 // poll asks until done, an error, or the end of ctx.
