@@ -19,10 +19,13 @@ import (
 )
 
 // participant is null that takes part in sagas: whatever is asked for is there.
-type participant struct{ null }
+type participant struct {
+	null
+	target string
+}
 
-func (*participant) Manifest() sink.Manifest {
-	return sink.Manifest{Name: "null", Target: "null", Observes: true, Deletes: true, ApplyConfirms: true, ApplyIdempotent: true,
+func (p *participant) Manifest() sink.Manifest {
+	return sink.Manifest{Name: "null", Target: p.target, Observes: true, Deletes: true, ApplyConfirms: true, ApplyIdempotent: true,
 		Marks: true, Locks: true, RestoresApply: true, RestoresDelete: true}
 }
 
@@ -51,7 +54,7 @@ func openSagas(ctx context.Context, dir string, o saga.Options) (*sagas, error) 
 	m := saga.New(o)
 	opts := engine.Options{Store: badger.Opener(badger.Options{Dir: dir}), Prepare: m.Prepare}
 	for _, name := range []string{"one", "two"} {
-		opts.Sinks = append(opts.Sinks, engine.SinkOptions{Name: name, Sink: &participant{}, DriftInterval: -1, MaxInFlight: 1024})
+		opts.Sinks = append(opts.Sinks, engine.SinkOptions{Name: name, Sink: &participant{target: name}, DriftInterval: -1, MaxInFlight: 1024})
 	}
 	e, err := engine.Open(ctx, opts)
 	return &sagas{m, e}, err
