@@ -150,6 +150,7 @@ const (
 // Saga is one saga, as far as it has come.
 type Saga struct {
 	ID         string     `json:"id"`
+	Run        string     `json:"run,omitempty" doc:"What its marks and locks bear at the targets."`
 	Mode       string     `json:"mode" enum:"pessimistic,optimistic"`
 	Phase      string     `json:"phase" enum:"Waiting,Forward,Undoing,Releasing,Ended" doc:"Waiting: for deliveries of its resources that are under way. Releasing: its outcome stands, and what it holds is being given up."`
 	Outcome    string     `json:"outcome,omitempty" enum:"Committed,RolledBack" doc:"Committed: all of it is written. RolledBack: none of it is. Absent: not known yet."`

@@ -17,7 +17,7 @@ func recordKey(s *api.SagaStepRequest) record.Key { return record.Key{Sink: s.Si
 func sagaOf(v *saga.View) api.Saga {
 	st := &v.State
 	out := api.Saga{
-		ID: v.Spec.ID, Mode: string(v.Spec.Mode), Phase: cmp.Or(string(st.Phase), api.SagaWaiting), Outcome: string(st.Outcome),
+		ID: v.Spec.ID, Run: st.Run, Mode: string(v.Spec.Mode), Phase: cmp.Or(string(st.Phase), api.SagaWaiting), Outcome: string(st.Outcome),
 		Unresolved: v.Unresolved, Stuck: st.Stuck, Cause: st.Cause, FailedStep: st.FailedStep, RefusePuts: v.Spec.RefusePuts,
 		Began: st.Began, Deadline: st.Deadline, EndedAt: st.EndedAt, Tries: st.Tries, NextAt: st.NextAt,
 		Steps: make([]api.SagaStep, len(v.Spec.Steps)),

@@ -45,7 +45,7 @@ func TestASagaThatIsWrittenIsToldAsCommitted(t *testing.T) {
 	s := startSagas(t, Options{})
 	response, body := ask(t, "POST", s.url+"/v1/sagas", grantAndNamespace)
 	v := sagaIn(t, response, body, 200)
-	if v.ID != "ns-foo" || v.Outcome != api.SagaCommitted || !slices.Equal(states(&v), []string{"written", "written"}) {
+	if v.ID != "ns-foo" || len(v.Run) != 32 || v.Outcome != api.SagaCommitted || !slices.Equal(states(&v), []string{"written", "written"}) {
 		t.Errorf("%+v", v)
 	}
 	if at := response.Header.Get("Location"); at != "/v1/sagas/ns-foo" {
