@@ -95,11 +95,16 @@ func (e *Engine) call(w *delivery) sink.Result {
 	defer w.target.enter(e.calls)()
 	ctx, cancel := e.bounded(w.target, w.fitting)
 	defer cancel()
+	return e.made(w.target, w.key, step.String(), func() sink.Result { return invoke(ctx, w.fitting.sink, step, w.core.Request()) })
+}
+
+// made makes a call about key, and tells what came of it; what names it in metrics.
+func (e *Engine) made(t *target, key record.Key, what string, call func() sink.Result) sink.Result {
 	began := time.Now()
-	res := checked(guarded(func() sink.Result { return invoke(ctx, w.fitting.sink, step, w.core.Request()) }))
+	res := checked(guarded(call))
 	now := time.Now()
-	w.target.note(res, now)
-	e.obs.CallDone(w.key, step.String(), res.Status, now.Sub(began))
+	t.note(res, now)
+	e.obs.CallDone(key, what, res.Status, now.Sub(began))
 	return res
 }
 

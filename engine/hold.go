@@ -55,18 +55,9 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 	if err := e.open(); err != nil {
 		return nil, fail("hold", record.Key{}, err, "")
 	}
-	for _, key := range h.Keys {
-		if err := e.holdable(key, h.Resumed); err != nil {
+	if !h.Resumed { // else its calls will say so, again and again
+		if err := e.holdable(h.Keys); err != nil {
 			return nil, err
-		}
-	}
-	for _, key := range h.Keys {
-		// A refusal is to leave the schedule as it is: take would put off, and LetGo make
-		// due, what waits after a failure.
-		if rec, err := e.store.Get(key); err == nil && !h.Resumed && e.flights.of(key) == nil {
-			if err := idle(&rec); err != nil {
-				return nil, fail("hold", key, err, holdHint)
-			}
 		}
 	}
 	flights, err := e.take(&h)
@@ -103,12 +94,27 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 
 const holdHint = "wait until it is acknowledged, or retry, resume or delete it"
 
-// holdable says why no saga may begin at key's sink.
-func (e *Engine) holdable(key record.Key, resumed bool) error {
-	t, err := e.target("hold", key)
-	if resumed {
-		return nil // its calls will say so, again and again
+// holdable says why no saga may begin over keys. It leaves the schedule as it is: take
+// would put off, and LetGo make due, what waits after a failure.
+func (e *Engine) holdable(keys []record.Key) error {
+	for _, key := range keys {
+		if err := e.takesCalls(key); err != nil {
+			return err
+		}
 	}
+	for _, key := range keys {
+		if rec, err := e.store.Get(key); err == nil && e.flights.of(key) == nil {
+			if err := idle(&rec); err != nil {
+				return fail("hold", key, err, holdHint)
+			}
+		}
+	}
+	return nil
+}
+
+// takesCalls says why key's sink takes none now.
+func (e *Engine) takesCalls(key record.Key) error {
+	t, err := e.target("hold", key)
 	if err != nil {
 		return err
 	}
@@ -234,20 +240,15 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	}
 	ctx, cancel := e.bounded(t, f)
 	defer cancel()
-	began := time.Now()
 	if !deadline.IsZero() {
-		if !began.Before(deadline) {
+		if !time.Now().Before(deadline) {
 			return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "its time was up before it could be made"}
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	res := checked(guarded(func() sink.Result { return do(ctx, f.sink) }))
-	now := time.Now()
-	t.note(res, now)
-	e.obs.CallDone(key, what, res.Status, now.Sub(began))
-	return res
+	return e.made(t, key, what, func() sink.Result { return do(ctx, f.sink) })
 }
 
 // occupy begins a call that is no delivery: neither the sink nor the engine is closed

@@ -90,9 +90,11 @@ func (r *run) tell() {
 	}
 }
 
-func (r *run) isKnown() bool {
+func (r *run) isKnown() bool { return isClosed(r.known) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-r.known:
+	case <-c:
 		return true
 	default:
 		return false
@@ -145,16 +147,13 @@ func (m *Manager) drive(r *run) {
 		r.mu.Lock()
 		e := r.state.Next(time.Now())
 		r.mu.Unlock()
-		if err := m.step(r, e); err != nil {
-			if !errors.Is(err, errClosing) {
-				m.engine.LetGo(keysOf(&r.spec))
-				m.drop(r, err)
-			}
+		err := m.step(r, e)
+		if errors.Is(err, errClosing) {
 			return
 		}
-		if e.Kind == End {
+		if err != nil || e.Kind == End {
 			m.engine.LetGo(keysOf(&r.spec))
-			m.drop(r, nil)
+			m.drop(r, err)
 			return
 		}
 	}
@@ -259,14 +258,7 @@ func (m *Manager) persisted(r *run) {
 	m.log.Info("saga", "saga", r.spec.ID, "outcome", string(r.state.Outcome), "took", took)
 }
 
-func (m *Manager) isClosing() bool {
-	select {
-	case <-m.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (m *Manager) isClosing() bool { return isClosed(m.closing) }
 
 // wait pauses a saga; d below 0: until it is poked.
 func (m *Manager) wait(r *run, d time.Duration) error {
