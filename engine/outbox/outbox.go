@@ -41,7 +41,10 @@ type Change struct {
 	Status  *record.Status  // nil: stays
 	// NewGeneration: the store sets Desired.Generation to the revision of this change.
 	NewGeneration bool
-	Remove        bool // both halves go; Desired and Status are ignored
+	// Settled, with NewGeneration: Status speaks of the new generation already, and so
+	// do its Acked, conditions and newest line of history; the store numbers them too.
+	Settled bool
+	Remove  bool // both halves go; Desired and Status are ignored
 }
 
 // Empty reports whether c changes nothing.
@@ -56,14 +59,15 @@ type Decide func(cur Record) (Change, error)
 // Committed is one resource's new state after a commit.
 type Committed struct {
 	Key      record.Key
-	Revision uint64 // of the last change that went into it
-	Record   Record // zero when it was removed
+	Revision uint64  // of the last change that went into it
+	Record   *Record // zero when it was removed; shared: read only
 	// DesiredChanged tells a Put or Delete from a mere status.
 	DesiredChanged bool
 	Removed        bool
 }
 
-// Head is what a schedule needs of one resource; it is cheap to read in bulk.
+// Head is what a schedule needs of one resource; it is cheap to read in bulk. One
+// of a record that can't be read has a status of phase Failed and reason Damaged.
 type Head struct {
 	Key        record.Key
 	Generation uint64 // of what is desired; 0: nothing is
@@ -95,7 +99,7 @@ type Span struct {
 type Info struct {
 	Epoch      string // random id of this store's life; new after restore, import and accepted loss
 	Revision   uint64 // newest durable one
-	Lossy      bool   // opened over a loss that was accepted (R68): behave as restored (R67)
+	Lossy      bool   // restored or imported, or opened over a loss that was accepted (R68): behave as R67 says
 	Directory  string // "" for memory
 	FormatFrom int    // the format version found at Open; equal to the current one unless migrated
 }
@@ -114,6 +118,7 @@ type Stats struct {
 	RefusingPuts   bool
 	GarbageBytes   int64 // estimate of what compaction could free; -1: unknown
 	CompactionRuns uint64
+	BackedUpAt     time.Time // when the newest backup ended; zero: there is none that the store knows of
 }
 
 // Observer is told what a store does. Its methods must return quickly.
@@ -142,7 +147,8 @@ type Store interface {
 	Get(key record.Key) (Record, error)
 
 	// Heads calls fn with the head of every resource of span, in key order,
-	// until fn returns false. Payloads are not read.
+	// until fn returns false. Payloads are not read, for which damage to one may not
+	// show. Damage to one record keeps no other from being listed.
 	Heads(ctx context.Context, span Span, fn func(Head) bool) error
 
 	// Meta returns the small document of that name (at most 64 KiB), nil if

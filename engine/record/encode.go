@@ -35,7 +35,12 @@ func AppendDesired(b []byte, d *Desired) []byte {
 	b = appendUint(b, 12, d.Order.Number)
 	b = appendString(b, 13, d.Owner)
 	b = appendTime(b, 14, d.PutAt)
-	return appendTime(b, 15, d.WaitingSince)
+	b = appendTime(b, 15, d.WaitingSince)
+	b = appendString(b, 16, string(d.Direction))
+	b = appendString(b, 17, string(d.Origin))
+	b = appendHash(b, 18, d.SourceHash)
+	b = appendRetry(b, 19, d.Retry)
+	return appendString(b, 20, d.IdempotencyKey)
 }
 
 // ParseDesired reads what AppendDesired wrote. Fields that it does not know are
@@ -74,6 +79,16 @@ func ParseDesired(b []byte) (Desired, error) {
 			return f.time(&d.PutAt)
 		case 15:
 			return f.time(&d.WaitingSince)
+		case 16:
+			return parseWord(f, &d.Direction)
+		case 17:
+			return parseWord(f, &d.Origin)
+		case 18:
+			return f.hash(&d.SourceHash)
+		case 19:
+			return f.message(d.Retry.parse)
+		case 20:
+			return parseWord(f, &d.IdempotencyKey)
 		}
 		return nil
 	})
@@ -116,7 +131,12 @@ func AppendStatus(b []byte, s *Status) []byte {
 		b = appendMessage(b, 17, func(b []byte) []byte { return appendTransition(b, &s.History[i]) })
 	}
 	b = appendTime(b, 18, s.UpdatedAt)
-	return appendString(b, 19, string(s.Command))
+	b = appendString(b, 19, string(s.Command))
+	b = appendString(b, 20, string(s.Direction))
+	if s.Observed != nil {
+		b = appendMessage(b, 21, func(b []byte) []byte { return appendObserved(b, s.Observed) })
+	}
+	return appendRetry(b, 22, s.Retry)
 }
 
 // ParseStatus reads what AppendStatus wrote. Fields that it does not know are
@@ -166,6 +186,13 @@ func ParseStatus(b []byte) (Status, error) {
 			return f.time(&s.UpdatedAt)
 		case 19:
 			return parseWord(f, &s.Command)
+		case 20:
+			return parseWord(f, &s.Direction)
+		case 21:
+			s.Observed = new(Observed)
+			return f.message(func(f field) error { return s.Observed.parse(f) })
+		case 22:
+			return f.message(s.Retry.parse)
 		}
 		return nil
 	})
@@ -216,6 +243,27 @@ func (a *Acked) parse(f field) error {
 		return f.bytes(&a.Payload)
 	case 12:
 		return f.time(&a.At)
+	}
+	return nil
+}
+
+func appendObserved(b []byte, o *Observed) []byte {
+	b = appendBytes(b, 1, o.Content)
+	b = appendHash(b, 2, o.Hash)
+	b = appendString(b, 3, o.Cursor)
+	return appendTime(b, 4, o.At)
+}
+
+func (o *Observed) parse(f field) error {
+	switch f.number {
+	case 1:
+		return f.bytes(&o.Content)
+	case 2:
+		return f.hash(&o.Hash)
+	case 3:
+		return parseWord(f, &o.Cursor)
+	case 4:
+		return f.time(&o.At)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func TestGoldenBytes(t *testing.T) {
 	d := Desired{
 		Generation: 300, Tombstone: true, Gone: true, GoneUntil: at, Payload: []byte("p"), Conflict: SourceWins,
 		Deletion: Retain, Suspend: true, Order: Order{"s", "e", 7}, Owner: "o", PutAt: at,
-		WaitingSince: at,
+		WaitingSince: at, Retry: Retry{Base: 1, Max: 2, MaxAttempts: 3, Stall: 4}, IdempotencyKey: "k",
 	}
 	s := Status{
 		Generation: 1, Phase: AckedPhase, Reason: ReasonDrift, Message: "m", Attempts: 2, NextAt: at, Delay: 3,
@@ -123,6 +123,7 @@ func TestGoldenBytes(t *testing.T) {
 		Corrections: []time.Time{at}, Suspended: true, Looks: 6, Conditions: []Condition{{Type: "T", Status: True,
 			Reason: "R", Message: "m", LastTransitionTime: at, ObservedGeneration: 7}},
 		History: []Transition{{At: at, Phase: Failed, Reason: "R", Message: "m", Generation: 8, Took: 9}}, UpdatedAt: at, Command: "x",
+		Retry: Retry{Base: 5},
 	}
 	for name, got := range map[string][2]string{
 		"desired": {hex.EncodeToString(AppendDesired(nil, &d)), goldenDesired},
@@ -136,11 +137,11 @@ func TestGoldenBytes(t *testing.T) {
 
 const (
 	goldenDesired = "08ac0210011801208aa8d6b9072a01703a0b736f757263652d77696e73420672657461696e48015201735a0165" +
-		"60076a016f708aa8d6b907788aa8d6b907"
+		"60076a016f708aa8d6b907788aa8d6b9079a01080802100418062008a201016b"
 	goldenStatus = "0801120541636b65641a05447269667422016d2804308aa8d6b9073806408aa8d6b907488aa8d6b907522208" +
 		"0418012201722a01663201753a01634201624a01615201745a0170608aa8d6b9075a0d08051801220170288aa8d6b907620164688aa8" +
 		"d6b9077001780c8201170a01541204547275651a015222016d288aa8d6b90730078a0118088aa8d6b90712064661696c65641a015222" +
-		"016d2808301290018aa8d6b9079a010178"
+		"016d2808301290018aa8d6b9079a010178b20102080a"
 )
 
 func TestUnknownFieldsAreSkipped(t *testing.T) {

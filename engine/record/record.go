@@ -79,14 +79,24 @@ type Desired struct {
 	Gone      bool
 	GoneUntil time.Time
 
-	Payload  []byte // opaque to the engine
-	Hash     Hash   // of Payload
-	Conflict ConflictPolicy
-	Deletion DeletionPolicy
-	Suspend  bool // the source's own flag; see Status.Suspended for the operator's
-	Order    Order
-	Owner    string    // the source that put it
-	PutAt    time.Time // wall clock
+	Payload   []byte // opaque to the engine
+	Hash      Hash   // of Payload
+	Conflict  ConflictPolicy
+	Deletion  DeletionPolicy
+	Suspend   bool // the source's own flag; see Status.Suspended for the operator's
+	Order     Order
+	Owner     string // the source that put it
+	Direction Direction
+	// Origin says whose idea it was. Where it is the target's, SourceHash is that of
+	// what the source had put before (see reconcile.ContentHash), so that the same,
+	// put once more, changes nothing.
+	Origin     Origin
+	SourceHash Hash
+	PutAt      time.Time // wall clock
+	Retry      Retry     // zero fields: the sink's
+	// IdempotencyKey, where set, is what calls for this state bear in place of a key
+	// that the store makes. A tombstone's is that of the state which it replaced.
+	IdempotencyKey string
 	// WaitingSince is when the oldest state was put that this one, or those that
 	// it replaced, left unacknowledged; equal to PutAt unless older work waited.
 	WaitingSince time.Time
@@ -190,7 +200,12 @@ const (
 	ReasonDamaged       Reason = "Damaged"       // the stored record can't be read
 	ReasonSource        Reason = "Source"        // suspended by the source's flag
 	ReasonOperator      Reason = "Operator"
-	ReasonSink          Reason = "Sink" // suspended with its whole sink
+	ReasonSink          Reason = "Sink"          // suspended with its whole sink
+	ReasonMissing       Reason = "Missing"       // of inbound: the target has no such object (R31)
+	ReasonNoContent     Reason = "NoContent"     // the adapter reported nothing that could be taken in (R31, R32)
+	ReasonTooLarge      Reason = "TooLarge"      // the target's object is larger than what is kept (R31, R32)
+	ReasonTakenOver     Reason = "TakenOver"     // the target's change is what is desired now (R32)
+	ReasonTargetDeleted Reason = "TargetDeleted" // deleted at the target; its source has yet to (R32)
 )
 
 // The condition types.
@@ -265,6 +280,7 @@ type Status struct {
 	Delay  time.Duration
 
 	FailedAt time.Time // when a call last failed (R02)
+	Retry    Retry     // Desired.Retry: what plans a resource has read no more than its status
 	LookedAt time.Time // when the target was last observed or confirmed something
 
 	Acked     *Acked
@@ -273,9 +289,15 @@ type Status struct {
 	DriftPaths  []string    // where the target differs, when Drifted or not converged
 	Corrections []time.Time // drift corrected within the last hour (R38)
 
-	Suspended  bool    // the operator's flag
-	Command    Command // an operator's order that waits for its delivery
-	Looks      int     // polls of an operation that the target still works on, for their backoff (R36, R53)
+	Suspended bool    // the operator's flag
+	Command   Command // an operator's order that waits for its delivery
+	Looks     int     // polls of an operation that the target still works on, for their backoff (R36, R53)
+	// Direction is the one that Phase speaks of; empty: outbound.
+	Direction Direction
+	// Observed is what the target has, of a resource that takes it in: all of it
+	// under inbound; under both what differs from what is desired, and is only
+	// reported. Else nil.
+	Observed   *Observed
 	Conditions []Condition
 	History    []Transition // oldest first, at most HistoryLength
 	UpdatedAt  time.Time

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -23,8 +24,9 @@ type Report struct {
 	Directory string
 	Format    int
 	Epoch     string
-	Lossy     bool   // acknowledged data was lost, and that was accepted
-	Revision  uint64 // newest that is there
+	Lossy     bool      // acknowledged data was lost, and that was accepted; or it was restored
+	Restored  time.Time // when it was made of a backup or an export; zero: it was not
+	Revision  uint64    // newest that is there
 
 	Resources int // desired states, tombstones included
 	Statuses  int
@@ -49,17 +51,20 @@ func (r *Report) problem(format string, args ...any) {
 }
 
 // Check reads everything in the store of dir and says what is wrong. It changes
-// nothing there: Badger, which repairs as it opens, gets copies of its logs and
+// nothing there, and opens a sealed store with key: Badger, which repairs as it opens, gets copies of its logs and
 // links to its tables in a temporary directory. progress, where it is not nil,
 // is told how many of the keys are done.
 //
 // # Errors
 //
 // An error says that the check could not be made: there is no store, or another
-// process has it open (outbox.ErrLocked). Damage is in the report.
-func Check(ctx context.Context, dir string, progress func(done, total int)) (Report, error) {
+// process has it open (outbox.ErrLocked), or key does not fit (ErrKey). Damage is in the report.
+func Check(ctx context.Context, dir string, key *Key, progress func(done, total int)) (Report, error) {
 	r := Report{Directory: dir}
 	fail := func(err error) (Report, error) { return r, fmt.Errorf("check the store in %s: %w", dir, err) }
+	if err := whole(dir); err != nil {
+		return fail(err)
+	}
 	if fresh, err := isFresh(dir); err != nil {
 		return fail(err)
 	} else if fresh {
@@ -70,6 +75,10 @@ func Check(ctx context.Context, dir string, progress func(done, total int)) (Rep
 		return fail(err)
 	}
 	defer unlock(held)
+	master, err := masterOf(dir, key)
+	if err != nil {
+		return fail(err)
+	}
 	work, err := os.MkdirTemp("", "pawl-check-")
 	if err != nil {
 		return fail(err)
@@ -81,7 +90,7 @@ func Check(ctx context.Context, dir string, progress func(done, total int)) (Rep
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	if err := r.run(ctx, dir, work, progress); err != nil {
+	if err := r.run(ctx, dir, work, master, progress); err != nil {
 		return fail(err)
 	}
 	return r, nil
@@ -170,7 +179,7 @@ func eachData(f *os.File, fn func(b []byte, offset int64) error) (size int64, er
 	return info.Size(), nil
 }
 
-func (r *Report) run(ctx context.Context, dir, work string, progress func(done, total int)) error {
+func (r *Report) run(ctx context.Context, dir, work string, master *Key, progress func(done, total int)) error {
 	var marked uint64
 	m, err := openMark(dir)
 	if errors.Is(err, outbox.ErrFormat) {
@@ -178,7 +187,7 @@ func (r *Report) run(ctx context.Context, dir, work string, progress func(done, 
 		return nil
 	}
 	if err != nil {
-		r.problem("the high-water mark can't be read (%v): nobody knows whether all is there; restore a copy, or start with --accept-loss", err)
+		r.problem("the high-water mark can't be read (%v): nobody knows whether all is there; restore a backup, or start with --accept-loss", err)
 	} else {
 		marked = m.committed.revision
 		if err := m.file.Close(); err != nil {
@@ -189,19 +198,19 @@ func (r *Report) run(ctx context.Context, dir, work string, progress func(done, 
 		r.problem("%v", err)
 		return nil
 	}
-	opts := badgerOptions(work, slog.New(slog.DiscardHandler)).WithNumCompactors(0)
+	opts := badgerOptions(work, master, slog.New(slog.DiscardHandler)).WithNumCompactors(0)
 	db, err := badger.OpenManaged(opts)
 	if err != nil {
-		r.problem("the tables or logs in %s can't be opened: %v; restore a copy", filepath.Join(dir, dataName), err)
+		r.problem("%v", plainly(filepath.Join(dir, dataName), err))
 		return nil
 	}
 	defer db.Close()
 	applied := r.documents(db, marked)
-	if err := r.journal(filepath.Join(dir, journalName), applied, marked); err != nil {
+	if err := r.journal(filepath.Join(dir, journalName), master, applied, marked); err != nil {
 		return err
 	}
 	if err := db.VerifyChecksum(); err != nil {
-		r.problem("a table is damaged: %v; restore a copy", err)
+		r.problem("%v", plainly(filepath.Join(dir, dataName), err))
 	}
 	return r.values(ctx, db, progress)
 }
@@ -214,11 +223,11 @@ func (r *Report) documents(db *badger.DB, marked uint64) (whole uint64) {
 	case err != nil:
 		r.problem("the format document: %v", err)
 	case !found && marked > 0:
-		r.problem("the format document is missing; restore a copy")
+		r.problem("the format document is missing; restore a backup")
 	case doc.Format > formatNumber:
 		r.problem("the store has format %d, and this program reads up to %d", doc.Format, formatNumber)
 	}
-	r.Format, r.Epoch, r.Lossy = doc.Format, doc.Epoch, doc.Lossy
+	r.Format, r.Epoch, r.Lossy, r.Restored = doc.Format, doc.Epoch, doc.Lossy, doc.Restored
 	var newest ring
 	err = db.View(func(txn *badger.Txn) (err error) {
 		newest, whole, err = readRing(txn)
@@ -234,8 +243,8 @@ func (r *Report) documents(db *badger.DB, marked uint64) (whole uint64) {
 	return whole
 }
 
-func (r *Report) journal(dir string, applied, marked uint64) error {
-	found, err := replay(dir, applied, func(f *frame) error {
+func (r *Report) journal(dir string, master *Key, applied, marked uint64) error {
+	found, err := replay(dir, master, applied, func(f *frame) error {
 		err := f.entries(func(key record.Key, e *entry) error {
 			var errs []error
 			if e.desiredVal != nil {
@@ -286,7 +295,7 @@ func (r *Report) values(ctx context.Context, db *badger.DB, progress func(done, 
 	return scan(true, func(item *badger.Item) {
 		err := item.Value(func(value []byte) error { return r.value(item, value) })
 		if err != nil {
-			r.problem("%v; restore a copy, or discard this record", err)
+			r.problem("%v; the others are as good as ever. Restore a backup, or forget this one", err)
 		}
 		if done++; done%1024 == 0 || done == total {
 			progress(done, total)
@@ -305,7 +314,7 @@ func (r *Report) value(item *badger.Item, value []byte) (err error) {
 			return err
 		}
 		if d.Generation != item.ExpiresAt()-neverExpires || flagsOf(&d) != item.UserMeta() {
-			return fmt.Errorf("%w: what stands beside the value of %q differs from it", outbox.ErrDamaged, key)
+			return unreadable(key, "what stands beside it differs from it")
 		}
 	case kindStatus:
 		r.Statuses++

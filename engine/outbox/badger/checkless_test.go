@@ -30,7 +30,7 @@ func TestACheckLeavesEveryFileAsItIs(t *testing.T) {
 	}
 	before := sizes(t, dir)
 	for range 3 {
-		r, err := Check(t.Context(), dir, nil)
+		r, err := Check(t.Context(), dir, nil, nil)
 		if err != nil || len(r.Problems) > 0 {
 			t.Fatalf("a healthy store: %v, %v", r.Problems, err)
 		}

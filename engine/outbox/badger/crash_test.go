@@ -194,7 +194,7 @@ func TestPowerCutLosesNothing(t *testing.T) {
 
 func checkLedger(t *testing.T, dir string, ledger map[int]uint64) {
 	t.Helper()
-	report, err := Check(t.Context(), dir, nil)
+	report, err := Check(t.Context(), dir, nil, nil)
 	if err != nil || len(report.Problems) > 0 {
 		t.Errorf("check: %v, %q", err, report.Problems)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -13,13 +14,15 @@ import (
 // formatNumber is the format of the whole directory: keys, envelope, journal,
 // mark. It grows when a program of the old one would misread what the new one
 // writes; a new field in a record does not make it grow.
-const formatNumber = 1
+const formatNumber = 2
 
 // formatDoc is the document docFormat, in JSON.
 type formatDoc struct {
 	Format int    `json:"format"`
 	Epoch  string `json:"epoch"`           // see outbox.Info
 	Lossy  bool   `json:"lossy,omitempty"` // see outbox.Info
+	// Restored is when the store was made of a backup or an export; zero: it was not.
+	Restored time.Time `json:"restored,omitzero"`
 }
 
 // migration brings a store from one format to the next. It finds all in Badger
@@ -32,8 +35,11 @@ type migration struct {
 	run  func(*badger.DB) error
 }
 
-// migrations lists them by from. Format 1 is the first.
-var migrations = []migration{}
+// migrations lists them by from. Format 1 is the first. Format 2 may be sealed, which
+// a program of format 1 would take for damage; else the two are the same.
+var migrations = []migration{
+	{from: 1, what: "a store may be sealed", run: func(*badger.DB) error { return nil }},
+}
 
 // readFormat returns the document, and whether there is one.
 func readFormat(db *badger.DB) (doc formatDoc, found bool, err error) {

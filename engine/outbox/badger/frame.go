@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 
+	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/outbox/internal/queue"
 	"github.com/pawlsync/pawl/engine/record"
 )
@@ -27,6 +29,8 @@ import (
 const (
 	frameMagic  = "FWM1"
 	frameHeader = 48
+	// frameSealed is where that part of the header begins which a sealed body is tied to.
+	frameSealed = 20
 	// maxFrameBytes is where a frame ends and the group goes on in another.
 	maxFrameBytes = 4 << 20
 )
@@ -59,15 +63,19 @@ type frame struct {
 }
 
 // finish fills in the header of the frame whose body stands in b behind room
-// for it.
-func (f *frame) finish(b []byte, n nonce) {
+// for it, and seals the body where there is a box.
+func (f *frame) finish(b []byte, n nonce, x *box) []byte {
 	copy(b, n.start())
-	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-frameHeader))
 	binary.LittleEndian.PutUint32(b[20:], f.count)
 	binary.LittleEndian.PutUint64(b[24:], f.prev)
 	binary.LittleEndian.PutUint64(b[32:], f.last)
 	binary.LittleEndian.PutUint64(b[40:], f.durable)
+	if x != nil {
+		b = x.seal(b[:frameHeader:frameHeader], b[frameHeader:], b[frameSealed:frameHeader])
+	}
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-frameHeader))
 	binary.LittleEndian.PutUint32(b[16:], crc32.Checksum(b[20:], castagnoli))
+	return b
 }
 
 // parseFrame reads the frame that b starts with; its body is part of b.
@@ -91,6 +99,18 @@ func parseFrame(b []byte, n nonce) (f frame, size int, err error) {
 		body:    b[frameHeader:size],
 	}
 	return f, size, nil
+}
+
+// unseal opens the body of a frame that stands at the start of b. A body that is whole
+// and does not open was changed by somebody.
+func (f *frame) unseal(b []byte, x *box) (err error) {
+	if x == nil {
+		return nil
+	}
+	if f.body, err = x.open(f.body, b[frameSealed:frameHeader]); err != nil {
+		return fmt.Errorf("%w: a frame can't be opened with the store's key: it was changed, or is another store's", outbox.ErrDamaged)
+	}
+	return nil
 }
 
 // nextFrame returns the offset of the first whole frame at or after from, or

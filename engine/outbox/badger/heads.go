@@ -3,6 +3,7 @@ package badger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,35 +30,40 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 		for len(waiting) > 0 && (upTo == nil || waiting[0].key.Compare(*upTo) < 0) {
 			w := waiting[0]
 			waiting = waiting[1:]
-			if w.desired != queue.Drop && !fn(outbox.HeadOf(w.key, &w.record)) {
+			if w.desired != queue.Drop && !fn(outbox.HeadOf(w.key, w.record)) {
 				return false
 			}
 		}
 		return true
 	}
-	for {
-		var part []outbox.Head
+	var part headsPart // whose memory all portions share
+	for portion := headsFirst; ; portion = min(4*portion, headsPortion) {
 		err := s.view(func(txn *badger.Txn) (err error) {
-			part, err = readHeads(ctx, txn, span, headsPortion)
-			return err
+			part, err = readHeads(ctx, txn, span, portion, part.heads[:0])
+			return errors.Join(err, part.damage) // and is run again: the collector may have been at it
 		})
+		if errors.Is(err, outbox.ErrDamaged) && ctx.Err() == nil {
+			err = nil // it is told with the records
+		}
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		for i := range part {
-			if !emit(&part[i].Key) {
+		for i := range part.heads {
+			head := &part.heads[i]
+			if !emit(&head.Key) {
 				return nil
 			}
-			newer := len(waiting) > 0 && waiting[0].key == part[i].Key
-			if !newer && !fn(part[i]) {
+			newer := len(waiting) > 0 && waiting[0].key == head.Key
+			if !newer && !fn(*head) {
 				return nil
 			}
 		}
-		if len(part) < headsPortion {
+		if len(part.heads) < portion {
 			emit(nil)
 			return nil
 		}
-		span.After = &part[len(part)-1].Key
+		last := part.heads[len(part.heads)-1].Key // not where the next portion stands
+		span.After = &last
 	}
 }
 
@@ -68,6 +74,10 @@ func (s *Store) meet(ctx context.Context, fn func(outbox.Head) bool) error {
 	all := true
 	err := s.Heads(ctx, first, func(h outbox.Head) bool {
 		s.known.add(h.Key)
+		if h.Status.Reason == record.ReasonDamaged {
+			s.log.Error("a record can't be read; the others go on", "sink", h.Key.Sink, "key", h.Key.Name, "error", h.Status.Message,
+				"hint", "forget the resource, which discards the record, and put it again; or restore a backup")
+		}
 		all = fn(h)
 		return all
 	})
@@ -114,32 +124,47 @@ func inSpan(key record.Key, span outbox.Span) bool {
 		(span.After == nil || key.Compare(*span.After) > 0)
 }
 
-// headsPortion is how many heads are read in one go.
-const headsPortion = 4096
+// How many heads are read in one go: few at first, since a page may want no more.
+const (
+	headsFirst   = 256
+	headsPortion = 4096
+)
 
-// readHeads returns the first heads of span, at most limit. It goes along the
-// keys of both halves at once and reads no payload that is in the value log.
-func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int) ([]outbox.Head, error) {
+// headsPart is what one look at Badger yields.
+type headsPart struct {
+	heads  []outbox.Head
+	damage error // of one of them, or of what is none; wraps outbox.ErrDamaged
+}
+
+// readHeads appends the first heads of span, at most limit, to heads, which is empty.
+// It goes along the keys of both halves at once and reads no payload that is in the
+// value log.
+func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int, heads []outbox.Head) (headsPart, error) {
 	desired, status := newCursor(txn, kindDesired, span), newCursor(txn, kindStatus, span)
 	defer desired.it.Close()
 	defer status.it.Close()
-	list := make([]outbox.Head, 0, min(limit, 64))
-	for n := 0; len(list) < limit && (desired.valid() || status.valid()); n++ {
+	part := headsPart{heads: heads}
+	for n := 0; len(part.heads) < limit && (desired.valid() || status.valid()); n++ {
 		if n%256 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return part, ctx.Err()
 		}
 		head, err := nextHead(desired, status)
 		if err != nil {
-			return nil, err
+			part.damage = err
+			if head.Key == (record.Key{}) { // it is none of ours, and Check says so
+				continue
+			}
+			head.Status = record.Status{Generation: head.Generation, Phase: record.Failed, Reason: record.ReasonDamaged, Message: err.Error()}
 		}
 		if strings.HasPrefix(head.Key.Name, span.Prefix) {
-			list = append(list, head)
+			part.heads = append(part.heads, head)
 		}
 	}
-	return list, ctx.Err()
+	return part, ctx.Err()
 }
 
-// nextHead takes the smaller of two keys, or both where they are equal.
+// nextHead takes the smaller of two keys, or both where they are equal. With an
+// error, which wraps outbox.ErrDamaged, comes what could be read.
 func nextHead(desired, status *cursor) (head outbox.Head, err error) {
 	order := bytes.Compare(desired.name(), status.name())
 	switch {
@@ -152,22 +177,24 @@ func nextHead(desired, status *cursor) (head outbox.Head, err error) {
 	if order > 0 {
 		from = status
 	}
+	var errs []error
 	if head.Key, err = parseKey(from.it.Item().Key()); err != nil {
+		from.it.Next()
 		return head, err
 	}
 	if order <= 0 {
-		err = desiredHead(desired.it.Item(), &head)
+		errs = append(errs, desiredHead(desired.it.Item(), &head))
 		desired.it.Next()
 	}
-	if order >= 0 && err == nil {
+	if order >= 0 {
 		item := status.it.Item()
-		err = item.Value(func(value []byte) error {
+		errs = append(errs, readValue(item, func(value []byte) error {
 			head.Status, err = openStatus(item.Key(), value)
 			return err
-		})
+		}))
 		status.it.Next()
 	}
-	return head, err
+	return head, errors.Join(errs...)
 }
 
 // desiredHead reads what stands beside the value, and the value where that is
@@ -181,11 +208,20 @@ func desiredHead(item *badger.Item, head *outbox.Head) error {
 	if item.ValueSize() >= valueThreshold && !head.Gone {
 		return nil
 	}
-	return item.Value(func(value []byte) error {
+	return readValue(item, func(value []byte) error {
 		d, err := openDesired(item.Key(), value)
 		head.WaitingSince, head.GoneUntil = d.WaitingSince, d.GoneUntil
 		return err
 	})
+}
+
+// readValue hands item's value to fn. Where Badger can't read it that is damage too.
+func readValue(item *badger.Item, fn func([]byte) error) error {
+	err := item.Value(fn)
+	if err != nil && !errors.Is(err, outbox.ErrDamaged) {
+		err = unreadable(item.Key(), err.Error())
+	}
+	return err
 }
 
 // cursor goes along the keys of one kind.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -121,6 +122,44 @@ func TestAListGoesOnWhileTheDiskIsFull(t *testing.T) {
 	}
 }
 
+// A status that can't be read is told with its resource, and keeps no other from
+// being listed; the store opens.
+func TestADamagedStatusKeepsNoOtherFromGoingOn(t *testing.T) {
+	opts := filled(t)
+	s := mustOpen(t, opts)
+	st := record.Status{Generation: 1, Phase: record.AckedPhase, Message: strings.Repeat("marker ", 500)}
+	err := s.Update(keyOf(7), func(outbox.Record) (outbox.Change, error) { return outbox.Change{Status: &st}, nil }).Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	(&disk{t: t, dir: opts.Dir}).Damage(t, keyOf(7))
+	s = mustOpen(t, opts)
+	defer s.Close()
+	for range 2 { // the first list makes the keys known
+		whole := 0
+		err = s.Heads(t.Context(), outbox.Span{}, func(h outbox.Head) bool {
+			damaged := h.Status.Phase == record.Failed && h.Status.Reason == record.ReasonDamaged && h.Status.Generation == h.Generation
+			if (h.Key == keyOf(7)) != damaged || h.Generation == 0 {
+				t.Errorf("%s: %+v", h.Key, h)
+			}
+			if !damaged {
+				whole++
+			}
+			return true
+		})
+		if err != nil || whole != 19 {
+			t.Errorf("%d whole ones are listed, %v; want 19", whole, err)
+		}
+	}
+	if err := s.Discard(keyOf(7)).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(listed(t, s, outbox.Span{})); n != 19 {
+		t.Errorf("%d are listed after it was discarded", n)
+	}
+}
+
 // A list ends with its context, also where the names it goes along don't match.
 func TestAListLooksAtItsContext(t *testing.T) {
 	s := mustOpen(t, testOptions(t, t.TempDir()))
@@ -137,9 +176,9 @@ func TestAListLooksAtItsContext(t *testing.T) {
 	}
 	ctx := &countedContext{Context: t.Context()}
 	err := s.view(func(txn *badger.Txn) error {
-		list, err := readHeads(ctx, txn, outbox.Span{Prefix: "key 1000"}, headsPortion)
-		if len(list) != 1 {
-			t.Errorf("%d match", len(list))
+		part, err := readHeads(ctx, txn, outbox.Span{Prefix: "key 1000"}, headsPortion, nil)
+		if len(part.heads) != 1 {
+			t.Errorf("%d match", len(part.heads))
 		}
 		return err
 	})

@@ -43,12 +43,14 @@ var errBroken = errors.New("the journal could not be written; restart to go on f
 
 type journal struct {
 	dir  string
+	key  *Key                 // bodies of frames are sealed with keys of it; nil: they are not
 	sync func(*os.File) error // fdatasync
 	buf  []byte
 
 	mu       sync.Mutex // guards the rest; the writer holds it while it writes
 	file     *os.File
 	nonce    nonce // of the current segment
+	box      *box  // of the current segment; nil: bodies are not sealed
 	number   uint64
 	size     int64
 	prev     uint64 // last revision written
@@ -66,8 +68,8 @@ type segment struct {
 
 // newJournal starts with the segment after the given one. All up to base is in
 // Badger.
-func newJournal(dir string, base, segment uint64) (*journal, error) {
-	j := &journal{dir: dir, sync: fdatasync, prev: base, durable: base, number: segment}
+func newJournal(dir string, key *Key, base, segment uint64) (*journal, error) {
+	j := &journal{dir: dir, key: key, sync: fdatasync, prev: base, durable: base, number: segment}
 	return j, j.rotate()
 }
 
@@ -104,7 +106,7 @@ func (j *journal) rotate() error {
 		err = j.file.Close()
 	}
 	j.number++
-	j.file, j.size, j.nonce = f, segmentHeader, n
+	j.file, j.size, j.nonce, j.box = f, segmentHeader, n, j.key.segmentBox(n, j.number)
 	j.total += segmentHeader
 	return err
 }
@@ -144,7 +146,7 @@ func (j *journal) write(keys []record.Key, entries []*entry) error {
 			continue
 		}
 		f := frame{prev: j.prev, last: e.revision, durable: j.durable, count: count}
-		f.finish(b, j.nonce)
+		b = f.finish(b, j.nonce, j.box)
 		n, err := j.file.WriteAt(b, j.size)
 		j.size += int64(n)
 		j.total += int64(n)

@@ -15,7 +15,7 @@ import (
 
 func testJournal(t *testing.T) *journal {
 	t.Helper()
-	j, err := newJournal(t.TempDir(), 0, 0)
+	j, err := newJournal(t.TempDir(), nil, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func appendGroup(t *testing.T, j *journal, from, to uint64) {
 // revisions reads a journal back.
 func revisions(t *testing.T, dir string, applied uint64) (list []uint64, r replayed) {
 	t.Helper()
-	r, err := replay(dir, applied, func(f *frame) error {
+	r, err := replay(dir, nil, applied, func(f *frame) error {
 		return f.entries(func(_ record.Key, e *entry) error {
 			list = append(list, e.revision)
 			return nil
@@ -90,7 +90,7 @@ func TestEveryFieldOfAFrameComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := 0
-	_, err := replay(j.dir, 0, func(f *frame) error {
+	_, err := replay(j.dir, nil, 0, func(f *frame) error {
 		return f.entries(func(key record.Key, e *entry) error {
 			w := entries[i]
 			if key != keys[i] || e.revision != w.revision || e.desired != w.desired || e.status != w.status ||
@@ -227,7 +227,7 @@ func TestAPayloadIsNoFrame(t *testing.T) {
 	forged, header := group(1<<40, 1<<40, 10)
 	b := header[0].appendTo(make([]byte, frameHeader), forged[0])
 	inner := frame{last: 1 << 40, count: 1}
-	inner.finish(b, nonce{}) // whoever puts it does not know the segment's
+	inner.finish(b, nonce{}, nil) // whoever puts it does not know the segment's
 	for name, cut := range map[string]int64{"the end is cut off": 4096, "whole": 0} {
 		t.Run(name, func(t *testing.T) {
 			j := testJournal(t)
@@ -301,7 +301,7 @@ func FuzzReplay(f *testing.F) {
 	keys, entries := group(1, 3, 20)
 	b := append(make([]byte, frameHeader), entries[0].appendTo(nil, keys[0])...)
 	fr := frame{last: 1, count: 1}
-	fr.finish(b, nonce{1})
+	fr.finish(b, nonce{1}, nil)
 	f.Add(append(make([]byte, segmentHeader), b...)) // its header is damaged
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
@@ -309,7 +309,7 @@ func FuzzReplay(f *testing.F) {
 			t.Fatal(err)
 		}
 		// Whatever the bytes: no panic, and an error at most.
-		replay(dir, 0, func(f *frame) error {
+		replay(dir, nil, 0, func(f *frame) error {
 			return f.entries(func(record.Key, *entry) error { return nil })
 		})
 	})

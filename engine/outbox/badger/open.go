@@ -31,7 +31,7 @@ func Open(opts Options) (*Store, error) {
 	s := &Store{opts: opts, log: opts.Logger, overlay: newOverlay(), known: newKnown(), stop: make(chan struct{})}
 	s.drops.Store(true) // for all that is known
 	s.life, s.endLife = context.WithCancel(context.Background())
-	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes}
+	s.space = &space{dir: opts.Dir, reserve: opts.ReserveBytes, free: opts.hooks.free, behind: s.overlay.bytes, log: s.log}
 	s.garbage.Store(-1)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", opts.Dir, err), s.giveUp())
@@ -66,6 +66,9 @@ func (s *Store) giveUp() error {
 }
 
 func (s *Store) open() (err error) {
+	if fresh, err := isFresh(s.opts.Dir); err == nil && fresh && s.opts.MustExist {
+		return fmt.Errorf("there is none: %w; name the folder that pawl runs with", fs.ErrNotExist)
+	}
 	for _, dir := range []string{s.opts.Dir, s.dataDir(), s.journalDir()} {
 		if err := makeDir(dir, syncDir); err != nil {
 			return err
@@ -74,8 +77,14 @@ func (s *Store) open() (err error) {
 	if s.lock, err = lock(s.opts.Dir); err != nil {
 		return err
 	}
+	if err := whole(s.opts.Dir); err != nil {
+		return err
+	}
 	fresh, err := isFresh(s.opts.Dir)
 	if err != nil {
+		return err
+	}
+	if err := s.unseal(fresh); err != nil {
 		return err
 	}
 	noMark := s.openMark(fresh)
@@ -97,10 +106,12 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	s.info.Epoch, s.info.Lossy, s.info.Directory = doc.Epoch, doc.Lossy, s.opts.Dir
+	s.restored = doc.Restored
+	s.readBackupMark(s.db)
 	if err := s.migrate(doc); err != nil {
 		return err
 	}
-	s.journal, err = newJournal(s.journalDir(), s.committed.Load(), segment)
+	s.journal, err = newJournal(s.journalDir(), s.master, s.committed.Load(), segment)
 	return err
 }
 
@@ -135,6 +146,16 @@ func isFresh(dir string) (bool, error) {
 	return true, nil
 }
 
+// unseal opens the store's own key, or draws that of a fresh store.
+func (s *Store) unseal(fresh bool) (err error) {
+	if !fresh {
+		s.master, err = masterOf(s.opts.Dir, s.opts.Key)
+		return err
+	}
+	s.master, err = sealStore(s.opts.Dir, s.opts.Key)
+	return err
+}
+
 // openMark opens the mark, or makes that of a fresh store. Its error wraps
 // outbox.ErrLost where the mark is missing or damaged: nobody knows then whether
 // all is there.
@@ -146,7 +167,7 @@ func (s *Store) openMark(fresh bool) (err error) {
 	s.mark, err = openMark(s.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMark) {
 		return fmt.Errorf("%w, or may have: its high-water mark can't be read, so that nobody knows whether all is there: %w; "+
-			"restore a copy, or start with --accept-loss to go on with what is there", outbox.ErrLost, err)
+			"restore a backup, or start with --accept-loss to go on with what is there", outbox.ErrLost, err)
 	}
 	return err
 }
@@ -168,11 +189,11 @@ func (s *Store) openDB(compactOnClose bool) error {
 			return err
 		}
 	}
-	db, err := badger.OpenManaged(badgerOptions(s.dataDir(), s.log).WithCompactL0OnClose(compactOnClose))
+	db, err := badger.OpenManaged(badgerOptions(s.dataDir(), s.master, s.log).WithCompactL0OnClose(compactOnClose))
 	if err != nil {
-		return fmt.Errorf("%w: %w; run `pawl store check`, or restore a copy", outbox.ErrDamaged, err)
+		return plainly(s.dataDir(), err)
 	}
-	db.SetDiscardTs(db.MaxVersion()) // compaction may drop all but the newest versions
+	s.dropOverwritten(db)
 	s.db = db
 	return nil
 }
@@ -230,7 +251,7 @@ func (s *Store) recover(doc *formatDoc, noMark error) (segment uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	found, err := replay(s.journalDir(), whole, func(*frame) error { return nil })
+	found, err := replay(s.journalDir(), s.master, whole, func(*frame) error { return nil })
 	if err != nil {
 		return 0, err
 	}
@@ -270,7 +291,7 @@ func (s *Store) lossError(reached, claimed uint64) error {
 
 func lossError(reached, claimed uint64) error {
 	return fmt.Errorf("%w: revisions %d to %d are missing, up to %d changes that had been confirmed to their senders; "+
-		"the disk or its file system dropped or damaged them. Restore a copy, or start with --accept-loss to go on without them: "+
+		"the disk or its file system dropped or damaged them. Restore a backup, or start with --accept-loss to go on without them: "+
 		"every target is then looked at before anything is written to it",
 		outbox.ErrLost, reached+1, claimed, claimed-reached)
 }
@@ -286,7 +307,7 @@ func (s *Store) applyJournal(from uint64) error {
 		l = newLayer()
 		return err
 	}
-	_, err := replay(s.journalDir(), from, func(f *frame) error {
+	_, err := replay(s.journalDir(), s.master, from, func(f *frame) error {
 		if f.last <= from {
 			return nil
 		}

@@ -64,7 +64,7 @@ func TestTheHolderOfALockIsNamed(t *testing.T) {
 			t.Errorf("%q does not say %q", err, want)
 		}
 	}
-	if _, err := Check(t.Context(), opts.Dir, nil); !errors.Is(err, outbox.ErrLocked) {
+	if _, err := Check(t.Context(), opts.Dir, nil, nil); !errors.Is(err, outbox.ErrLocked) {
 		t.Errorf("check = %v, want ErrLocked", err)
 	}
 }
@@ -135,8 +135,9 @@ func TestFilesWithoutAByteAreNoObstacle(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	ran := ""
-	migrate := func(*badger.DB) error { ran += "1→2 "; return nil }
-	two := []migration{{from: 1, what: "a test", run: migrate}}
+	migrate := func(*badger.DB) error { ran += "migrated "; return nil }
+	const n = formatNumber
+	more := []migration{{from: n, what: "a test", run: migrate}}
 	for _, test := range []struct {
 		name       string
 		format     int
@@ -144,10 +145,10 @@ func TestFormats(t *testing.T) {
 		want       error
 		ran        string
 	}{
-		{"the same", 1, nil, nil, ""},
-		{"a newer one", 2, nil, outbox.ErrFormat, ""},
-		{"an older one, with a migration", 1, two, nil, "1→2 "},
-		{"an older one, without", 1, []migration{{from: 2}}, outbox.ErrFormat, ""},
+		{"the same", n, nil, nil, ""},
+		{"a newer one", n + 1, nil, outbox.ErrFormat, ""},
+		{"an older one, with a migration", n, more, nil, "migrated "},
+		{"an older one, without", n, []migration{{from: n + 1}}, outbox.ErrFormat, ""},
 		{"none that ever was", -1, nil, outbox.ErrFormat, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -190,7 +191,7 @@ func TestAMigrationSeesWhatTheJournalHeld(t *testing.T) {
 	s.applyMu.Unlock()
 	mustClose(t, s)
 	opts, ran := testOptions(t, dir), false
-	opts.hooks.migrations = []migration{{from: 1, what: "a test", run: func(db *badger.DB) error {
+	opts.hooks.migrations = []migration{{from: formatNumber, what: "a test", run: func(db *badger.DB) error {
 		ran = true
 		if left, err := segmentPaths(filepath.Join(dir, journalName)); err != nil || len(left) > 0 {
 			t.Errorf("the journal holds %v, %v", left, err)
@@ -229,7 +230,7 @@ func TestAMarkOfANewerFormatIsNoLoss(t *testing.T) {
 			t.Errorf("open = %v, want ErrFormat", err)
 		}
 	}
-	if r, err := Check(t.Context(), opts.Dir, nil); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "format 2") {
+	if r, err := Check(t.Context(), opts.Dir, nil, nil); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], fmt.Sprint("format ", formatNumber+1)) {
 		t.Errorf("check: %q, %v; want the format named", r.Problems, err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, b) {
@@ -383,7 +384,7 @@ func TestCheck(t *testing.T) {
 	t.Run("a whole store has no problem", func(t *testing.T) {
 		opts := filled(t)
 		last := 0
-		r, err := Check(t.Context(), opts.Dir, func(done, total int) { last = total - done })
+		r, err := Check(t.Context(), opts.Dir, nil, func(done, total int) { last = total - done })
 		if err != nil || len(r.Problems) > 0 || r.Resources != 20 || r.Statuses != 20 || last != 0 {
 			t.Errorf("report %+v, %v, %d left", r, err, last)
 		}
@@ -410,7 +411,7 @@ func TestCheck(t *testing.T) {
 		}
 		mustClose(t, s)
 		(&disk{t: t, dir: opts.Dir}).Damage(t, keyOf(7))
-		r, err := Check(t.Context(), opts.Dir, nil)
+		r, err := Check(t.Context(), opts.Dir, nil, nil)
 		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "key 7") {
 			t.Errorf("%q, %v; want key 7 named", r.Problems, err)
 		}
@@ -418,20 +419,20 @@ func TestCheck(t *testing.T) {
 	t.Run("it tells a loss", func(t *testing.T) {
 		opts := filled(t)
 		(&disk{t: t, dir: opts.Dir}).LoseTail(t)
-		r, err := Check(t.Context(), opts.Dir, nil)
+		r, err := Check(t.Context(), opts.Dir, nil, nil)
 		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], outbox.ErrLost.Error()) {
 			t.Errorf("%q, %v; want the loss", r.Problems, err)
 		}
 	})
 	t.Run("a directory without a store is an error", func(t *testing.T) {
-		if _, err := Check(t.Context(), t.TempDir(), nil); err == nil {
+		if _, err := Check(t.Context(), t.TempDir(), nil, nil); err == nil {
 			t.Error("nothing was checked, and that without an error")
 		}
 	})
 	t.Run("it ends with its context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := Check(ctx, filled(t).Dir, nil); !errors.Is(err, context.Canceled) {
+		if _, err := Check(ctx, filled(t).Dir, nil, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("check = %v, want canceled", err)
 		}
 	})
@@ -439,7 +440,7 @@ func TestCheck(t *testing.T) {
 
 func mustCheck(t testing.TB, dir string) {
 	t.Helper()
-	if r, err := Check(t.Context(), dir, nil); err != nil || len(r.Problems) > 0 {
+	if r, err := Check(t.Context(), dir, nil, nil); err != nil || len(r.Problems) > 0 {
 		t.Fatalf("check: %q, %v", r.Problems, err)
 	}
 }

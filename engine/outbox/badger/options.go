@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -24,8 +25,16 @@ type Options struct {
 	// Defaults to 512 MiB; below 0: none is kept.
 	ReserveBytes int64
 
+	// MustExist refuses to make a store where there is none, with fs.ErrNotExist.
+	MustExist bool
+
 	// AcceptLoss opens a store that lost acknowledged data, under a new epoch.
 	AcceptLoss bool
+
+	// Key seals what the store writes. It must be the one that the store was made
+	// with, or that it was given since (see RotateKey).
+	// Defaults to none: nothing is sealed.
+	Key *Key
 
 	// Logger gets Badger's warnings and errors, and what this package repairs.
 	// Defaults to none.
@@ -41,6 +50,7 @@ type hooks struct {
 	open       func() error                    // before Badger is opened; an error fails that
 	replayed   func() error                    // after the journal is replayed; an error fails Open
 	commit     func() error                    // before the journal is written; an error fails the commit
+	rest       func(time.Duration)             // before a long read rests
 	free       func(dir string) (int64, error) // nil: freeBytes
 	migrations []migration                     // nil: migrations
 }
@@ -81,9 +91,10 @@ const (
 	valueLogFileBytes = 64 << 20
 )
 
-// badgerOptions are all the settings of Badger.
-func badgerOptions(dir string, logger *slog.Logger) badger.Options {
-	return badger.DefaultOptions(dir).
+// badgerOptions are all the settings of Badger; master seals what it writes, nil:
+// nothing is sealed.
+func badgerOptions(dir string, master *Key, logger *slog.Logger) badger.Options {
+	return master.sealedOptions(badger.DefaultOptions(dir).
 		// A batch is synced in the order value log, write-ahead log, so that no
 		// pointer survives a power cut that its value does not. The cost is
 		// shared: the journal makes groups durable, Badger gets many at once.
@@ -120,7 +131,7 @@ func badgerOptions(dir string, logger *slog.Logger) badger.Options {
 		WithBlockSize(8 << 10).
 		// Badger's metrics are global variables.
 		WithMetricsEnabled(false).
-		WithLogger(badgerLog{logger})
+		WithLogger(badgerLog{logger}))
 }
 
 // badgerLog hands Badger's log on. Its information is about its own housekeeping.

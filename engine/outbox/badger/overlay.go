@@ -3,7 +3,9 @@ package badger
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +64,7 @@ func (o *overlay) lookup(key record.Key) (outbox.Record, bool) {
 			continue
 		}
 		if e := l.entries[key]; e != nil {
-			return e.record, true
+			return *e.record, true
 		}
 	}
 	return outbox.Record{}, false
@@ -221,7 +223,10 @@ func (s *Store) writeLayer(l *layer) error {
 	return s.withDB(func(db *badger.DB) error {
 		b := newBatch(db)
 		defer b.discard()
-		for key, e := range l.entries {
+		defer s.dropOverwritten(db)
+		// In the order of their keys: Badger finds each one's place beside the last one's.
+		for _, key := range slices.SortedFunc(maps.Keys(l.entries), record.Key.Compare) {
+			e := l.entries[key]
 			if e.desired == queue.Drop {
 				s.drops.Store(true)
 			}
@@ -249,12 +254,7 @@ func newTransaction(db *badger.DB) *badger.Txn { return db.NewTransactionAt(math
 // commitTransaction makes a write durable. There is one writer at a time, so that
 // the next version is the newest one's successor; nobody reads older ones.
 func commitTransaction(db *badger.DB, txn *badger.Txn) error {
-	version := db.MaxVersion() + 1
-	if err := txn.CommitAt(version, nil); err != nil {
-		return err
-	}
-	db.SetDiscardTs(version)
-	return nil
+	return txn.CommitAt(db.MaxVersion()+1, nil)
 }
 
 func (b *batch) discard() { b.txn.Discard() }

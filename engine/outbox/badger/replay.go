@@ -11,6 +11,7 @@ import (
 
 // replayed is what a pass over the journal found.
 type replayed struct {
+	key      *Key // opens the bodies of frames; nil: they are not sealed
 	segments []segment
 	frames   int
 	reached  uint64 // everything up to here is there
@@ -24,9 +25,11 @@ type replayed struct {
 // its group was never acknowledged. It is one where a later frame, or a later
 // segment, says that what is missing had been durable.
 //
+// A frame whose checksum is right and whose body can't be opened is an error.
+//
 // applied is what Badger has, so that the journal has to go on from there.
-func replay(dir string, applied uint64, fn func(*frame) error) (replayed, error) {
-	r := replayed{reached: applied, claimed: applied, newest: applied}
+func replay(dir string, key *Key, applied uint64, fn func(*frame) error) (replayed, error) {
+	r := replayed{key: key, reached: applied, claimed: applied, newest: applied}
 	paths, err := segmentPaths(dir)
 	if err != nil {
 		return r, fmt.Errorf("read the journal: %w", err)
@@ -58,6 +61,8 @@ func (r *replayed) segment(path string, fn func(*frame) error) error {
 			return nil
 		}
 	}
+	number, _ := segmentNumber(path)
+	box := r.key.segmentBox(n, number)
 	offset := segmentHeader
 	for offset < len(b) {
 		f, size, err := parseFrame(b[offset:], n)
@@ -69,6 +74,9 @@ func (r *replayed) segment(path string, fn func(*frame) error) error {
 			r.problem(path, offset, fmt.Sprintf("%d bytes are no frame, and whole ones follow", next-offset))
 			offset = next
 			continue
+		}
+		if err := f.unseal(b[offset:], box); err != nil {
+			return fmt.Errorf("at byte %d: %w", offset, err)
 		}
 		r.frame(&f)
 		if err := fn(&f); err != nil {

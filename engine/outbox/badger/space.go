@@ -3,6 +3,7 @@ package badger
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"syscall"
 
@@ -16,8 +17,23 @@ type space struct {
 	reserve int64 // below 0: none
 	free    func(dir string) (int64, error)
 	behind  func() int64 // bytes that are in the journal and not yet in Badger
+	log     *slog.Logger
 
 	measured atomic.Int64 // free bytes; -1: unknown
+	refusing atomic.Bool  // what the log was told last
+}
+
+// tell has the log say when Puts begin to be refused, and when that is over.
+func (s *space) tell(refusing bool) {
+	if !s.refusing.CompareAndSwap(!refusing, refusing) {
+		return
+	}
+	free := slog.Int64("free_mib", s.measured.Load()>>20)
+	if refusing {
+		s.log.Error("the disk is nearly full: Puts are refused, deliveries go on; free some space, and it ends by itself", "dir", s.dir, free, "reserve_mib", s.reserve>>20)
+		return
+	}
+	s.log.Info("there is space again: Puts are taken", "dir", s.dir, free)
 }
 
 // measure asks the file system, which takes about a microsecond. Where it does
@@ -41,10 +57,13 @@ func (s *space) admit(size, queued int64) error {
 	if queued == 0 || s.short(free, queued+size) {
 		free = s.measure()
 	}
-	short := s.short(free, queued+size)
-	if short {
+	if s.short(free, queued+size) {
+		s.tell(true)
 		return fmt.Errorf("%w: %d MiB are free in %s, and %d MiB are kept in reserve; free some space, and puts are taken again by themselves",
 			outbox.ErrNoSpace, free>>20, s.dir, s.reserve>>20)
+	}
+	if s.refusing.Load() {
+		s.tell(s.short(free, 0))
 	}
 	return nil
 }
@@ -86,5 +105,7 @@ func (s *space) isRefusing() bool {
 	if s.reserve < 0 {
 		return false
 	}
-	return s.short(s.measure(), 0)
+	short := s.short(s.measure(), 0)
+	s.tell(short)
+	return short
 }

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -41,17 +42,19 @@ const claimStep = 1 << 16
 
 // Store implements outbox.Store.
 type Store struct {
-	opts    Options
-	log     *slog.Logger
-	lock    *os.File
-	info    outbox.Info
-	mark    *mark
-	journal *journal
-	overlay *overlay
-	known   *known
-	space   *space
-	queue   *queue.Queue
-	ring    ring // guarded by applyMu
+	opts     Options
+	log      *slog.Logger
+	lock     *os.File
+	info     outbox.Info
+	restored time.Time // when it was made of a backup or an export; zero: it was not
+	master   *Key      // seals what is written; nil: nothing is sealed
+	mark     *mark
+	journal  *journal
+	overlay  *overlay
+	known    *known
+	space    *space
+	queue    *queue.Queue
+	ring     ring // guarded by applyMu
 
 	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
 	db      *badger.DB   // nil after Close, and after a reopen that failed
@@ -71,6 +74,8 @@ type Store struct {
 	written     atomic.Uint64
 	committed   atomic.Uint64 // newest durable revision
 	compactMu   sync.Mutex
+	backedUp    atomic.Pointer[time.Time] // when the newest backup ended; nil: never
+	pinned      atomic.Bool               // a cut is being read; see dropOverwritten
 	compactions atomic.Uint64
 	garbage     atomic.Int64 // estimate in bytes; -1: unknown
 }
@@ -215,18 +220,17 @@ func (s *Store) withDB(fn func(*badger.DB) error) error {
 }
 
 func readRecord(txn *badger.Txn, key record.Key) (rec outbox.Record, err error) {
-	b := appendKey(nil, kindDesired, key)
-	value, err := getValue(txn, b)
-	if err != nil || value == nil {
-		return outbox.Record{}, err // no status without a desired half; see newEntry
-	}
-	if rec.Desired, err = openDesired(b, value); err != nil {
-		return outbox.Record{}, err
-	}
-	b[0] = kindStatus
-	value, err = getValue(txn, b)
-	if err == nil && value != nil {
-		rec.Status, err = openStatus(b, value)
+	b := appendKey(make([]byte, 0, len(key.Sink)+len(key.Name)+3), kindDesired, key)
+	found, err := readAt(txn, b, func(value []byte) (err error) {
+		rec.Desired, err = openDesired(b, value)
+		return err
+	})
+	if err == nil && found { // no status without a desired half; see newEntry
+		b[0] = kindStatus
+		_, err = readAt(txn, b, func(value []byte) (err error) {
+			rec.Status, err = openStatus(b, value)
+			return err
+		})
 	}
 	if err != nil {
 		return outbox.Record{}, err
@@ -234,20 +238,26 @@ func readRecord(txn *badger.Txn, key record.Key) (rec outbox.Record, err error) 
 	return rec, nil
 }
 
-// getValue returns a copy, nil where there is none.
-func getValue(txn *badger.Txn, key []byte) ([]byte, error) {
+// readAt hands the value that stands at key to fn, where there is one. It is Badger's
+// own memory: fn keeps nothing of it.
+func readAt(txn *badger.Txn, key []byte, fn func([]byte) error) (found bool, err error) {
 	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", outbox.ErrDamaged, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", outbox.ErrDamaged, err)
-	}
-	value, err := item.ValueCopy([]byte{})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", outbox.ErrDamaged, err)
-	}
-	return value, nil
+	return true, readValue(item, fn)
+}
+
+// getValue returns a copy, nil where there is none.
+func getValue(txn *badger.Txn, key []byte) (value []byte, err error) {
+	_, err = readAt(txn, key, func(v []byte) error {
+		value = append([]byte{}, v...)
+		return nil
+	})
+	return value, err
 }
 
 // Info implements outbox.Store.
@@ -273,6 +283,7 @@ func (s *Store) Stats() outbox.Stats {
 		ReserveBytes:   max(s.opts.ReserveBytes, 0),
 		GarbageBytes:   s.garbage.Load(),
 		CompactionRuns: s.compactions.Load(),
+		BackedUpAt:     s.backedUpAt(),
 	}
 }
 
@@ -358,7 +369,10 @@ func (s *Store) SetMeta(name string, value []byte) error {
 	defer s.applyMu.Unlock()
 	err := s.space.floor()
 	if err == nil {
-		err = s.withDB(func(db *badger.DB) error { return setDoc(db, append([]byte(docUser), name...), value) })
+		err = s.withDB(func(db *badger.DB) error {
+			defer s.dropOverwritten(db)
+			return setDoc(db, append([]byte(docUser), name...), value)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("write document %q: %w", name, err)

@@ -19,9 +19,9 @@ import (
 )
 
 // listedTables returns the paths of the tables in dir that Badger's MANIFEST
-// names. There are others after a kill: those that were not finished yet, and
+// names, with the number of Badger's key that each is sealed with. There are others after a kill: those that were not finished yet, and
 // those that others had replaced.
-func listedTables(dir string) (map[string]bool, error) {
+func listedTables(dir string) (map[string]uint64, error) {
 	path := filepath.Join(dir, badger.ManifestFilename)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,13 +31,13 @@ func listedTables(dir string) (map[string]bool, error) {
 		return nil, err
 	}
 	defer f.Close()
-	m, _, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, slog.New(slog.DiscardHandler)))
+	m, _, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, nil, slog.New(slog.DiscardHandler)))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; restore a copy", outbox.ErrDamaged, path, err)
+		return nil, plainly(dir, fmt.Errorf("manifest: %w", err))
 	}
-	paths := make(map[string]bool, len(m.Tables))
-	for id := range m.Tables {
-		paths[table.NewFilename(id, dir)] = true
+	paths := make(map[string]uint64, len(m.Tables))
+	for id, t := range m.Tables {
+		paths[table.NewFilename(id, dir)] = t.KeyID
 	}
 	return paths, nil
 }
@@ -57,7 +57,7 @@ func setAside(dir, aside string) error {
 	}
 	for _, e := range list {
 		path := filepath.Join(dir, e.Name())
-		if filepath.Ext(path) != ".sst" || listed[path] {
+		if _, named := listed[path]; named || filepath.Ext(path) != ".sst" {
 			continue
 		}
 		if err := os.MkdirAll(aside, 0o700); err != nil {
@@ -89,7 +89,7 @@ func verifyTables(dir string) error {
 	}
 	for path := range listed {
 		if err := verifyTable(path); err != nil {
-			return fmt.Errorf("%w: table %s: %w; restore a copy", outbox.ErrDamaged, path, err)
+			return fmt.Errorf("%w: the table %s is damaged: %w; %s", outbox.ErrDamaged, path, err, wayOut)
 		}
 	}
 	return nil

@@ -74,17 +74,17 @@ func sealSum(key, rest []byte) uint32 {
 func open(key, value []byte) (revision uint64, body []byte, err error) {
 	switch {
 	case len(value) == 0:
-		return 0, nil, fmt.Errorf("%w: the value of %q is empty", outbox.ErrDamaged, key)
+		return 0, nil, unreadable(key, "nothing stands where it was kept")
 	case value[0] != sealFormat:
-		return 0, nil, fmt.Errorf("%w: the value of %q has the unknown format %d", outbox.ErrDamaged, key, value[0])
+		return 0, nil, unreadable(key, fmt.Sprintf("its format %d is unknown", value[0]))
 	case len(value) < sealHead+1:
-		return 0, nil, fmt.Errorf("%w: the value of %q is cut off", outbox.ErrDamaged, key)
+		return 0, nil, unreadable(key, "it is cut off")
 	case binary.LittleEndian.Uint32(value[1:]) != sealSum(key, value[sealHead:]):
-		return 0, nil, fmt.Errorf("%w: the value of %q does not match its checksum", outbox.ErrDamaged, key)
+		return 0, nil, unreadable(key, "it does not match its checksum")
 	}
 	revision, n := binary.Uvarint(value[sealHead:])
 	if n <= 0 {
-		return 0, nil, fmt.Errorf("%w: the value of %q has no revision", outbox.ErrDamaged, key)
+		return 0, nil, unreadable(key, "it has no revision")
 	}
 	return revision, value[sealHead+n:], nil
 }
@@ -96,7 +96,7 @@ func openDesired(key, value []byte) (record.Desired, error) {
 	}
 	d, err := record.ParseDesired(body)
 	if err != nil {
-		return d, fmt.Errorf("%w: the value of %q: %w", outbox.ErrDamaged, key, err)
+		return d, unreadable(key, err.Error())
 	}
 	return d, nil
 }
@@ -108,7 +108,7 @@ func openStatus(key, value []byte) (record.Status, error) {
 	}
 	s, err := record.ParseStatus(body)
 	if err != nil {
-		return s, fmt.Errorf("%w: the value of %q: %w", outbox.ErrDamaged, key, err)
+		return s, unreadable(key, err.Error())
 	}
 	return s, nil
 }
@@ -127,7 +127,7 @@ const neverExpires = 1 << 62
 // entry is what is to be written of one key, and what it reads as. It does not
 // change once it is in the overlay.
 type entry struct {
-	record     outbox.Record
+	record     *outbox.Record // nil in what a replay reads from the journal
 	revision   uint64
 	desired    queue.Op
 	status     queue.Op
@@ -141,7 +141,7 @@ type entry struct {
 // where only a status is known: a Put of a new key then finds out with one
 // lookup that there is nothing.
 func newEntry(c *queue.Change) *entry {
-	e := &entry{record: c.Record, revision: c.Revision, desired: c.Desired, status: c.Status}
+	e := &entry{record: &c.Record, revision: c.Revision, desired: c.Desired, status: c.Status}
 	if d := &c.Record.Desired; c.Status == queue.Set && d.Generation == 0 && !d.Gone {
 		e.desired = queue.Set
 	}

@@ -65,6 +65,9 @@ func (c *Change) merge(u outbox.Change, revision uint64) {
 	}
 	if u.Status != nil {
 		c.Record.Status, c.Status = *u.Status, Set
+		if u.NewGeneration && u.Settled {
+			c.Record.Status = outbox.Numbered(c.Record.Status, revision)
+		}
 	}
 }
 
@@ -195,12 +198,12 @@ func (q *Queue) newest(s *stripe, key record.Key) (outbox.Record, *batch, error)
 		}
 	}
 	q.mu.Unlock()
-	if rec, ok := s.read[key]; ok {
-		return rec, nil, nil
+	if rec := s.read[key]; rec != nil {
+		return *rec, nil, nil
 	}
 	rec, err := q.opts.Backend.Load(key)
 	if err == nil {
-		s.keep(key, rec)
+		s.keep(key, &rec)
 	}
 	return rec, nil, err
 }
@@ -356,7 +359,7 @@ func (q *Queue) remember(changes []*Change) {
 		_, newer := q.waiting.changes[c.Key]
 		q.mu.Unlock()
 		if !newer {
-			s.keep(c.Key, c.Record)
+			s.keep(c.Key, &c.Record)
 		}
 		s.Unlock()
 	}
@@ -383,7 +386,7 @@ func committed(changes []*Change) []outbox.Committed {
 		list[i] = outbox.Committed{
 			Key:            c.Key,
 			Revision:       c.Revision,
-			Record:         c.Record,
+			Record:         &c.Record,
 			DesiredChanged: c.Desired != Keep,
 			Removed:        c.Desired == Drop && c.Status == Drop,
 		}

@@ -13,22 +13,22 @@ import (
 // remembered is the committed state until then.
 type stripe struct {
 	sync.Mutex
-	read  map[record.Key]outbox.Record
+	read  map[record.Key]*outbox.Record
 	bytes int
 }
 
 // maxStripeBytes bounds what one stripe remembers; all of them, 32 MiB.
 const maxStripeBytes = 128 << 10
 
-// keep remembers rec. What was remembered before is dropped where both are too much.
-func (s *stripe) keep(key record.Key, rec outbox.Record) {
-	size := footprint(key, &rec)
+// keep remembers rec, which does not change any more. What was remembered before is dropped where both are too much.
+func (s *stripe) keep(key record.Key, rec *outbox.Record) {
+	size := footprint(key, rec)
 	if size > maxStripeBytes/4 {
 		return
 	}
 	s.drop(key)
 	if s.read == nil || s.bytes+size > maxStripeBytes {
-		s.read, s.bytes = map[record.Key]outbox.Record{}, 0
+		s.read, s.bytes = map[record.Key]*outbox.Record{}, 0
 	}
 	s.read[key] = rec
 	s.bytes += size
@@ -38,7 +38,7 @@ func (s *stripe) keep(key record.Key, rec outbox.Record) {
 func (s *stripe) drop(key record.Key) {
 	if rec, ok := s.read[key]; ok {
 		delete(s.read, key)
-		s.bytes -= footprint(key, &rec)
+		s.bytes -= footprint(key, rec)
 	}
 }
 
