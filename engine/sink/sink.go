@@ -63,6 +63,9 @@ type Manifest struct {
 	Locks             bool // a Participant that takes locks with a write, and gives them up by Unlock
 	RestoresApply     bool // Restore undoes an Apply
 	RestoresDelete    bool // Restore undoes a Delete
+	Polls             bool // a Poller
+	Compares          bool // a Comparer
+	ReportsContent    bool // Observation.Content of an object that exists is the object in the form of a payload
 	BatchMax          int  // requests of one ApplyBatch; 0 or 1: none
 	// Overlap reports whether two keys must not share a batch; nil: they always may.
 	Overlap func(a, b string) bool
@@ -82,6 +85,9 @@ type Request struct {
 	UID            string                // of Delete: delete this very object only; "": no precondition
 	Mode           Mode                  // of Apply
 	Run            *Run                  // nil: the call belongs to no saga
+	// Epoch is the store's: another one after it was restored. Generations compare
+	// within one alone. Empty in a saga's call.
+	Epoch string
 }
 
 // Status is how a call ended.
@@ -149,7 +155,7 @@ type Observation struct {
 	MatchAcked     Tri
 	MatchAttempted Tri
 	Differing      []string // paths that differ from desired; never values
-	Content        []byte   // nil: not reported
+	Content        []byte   // nil: not reported; see Manifest.ReportsContent
 	At             time.Time
 	Meta           map[string]string
 	Cursor         string

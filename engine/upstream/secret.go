@@ -145,6 +145,9 @@ func openSecret[T any](o Options, s Secret, make func(string) (T, error)) (*watc
 		if text == "" {
 			return v, errors.New("the secret is empty")
 		}
+		if o.Secret != nil {
+			o.Secret(text)
+		}
 		return make(text)
 	}
 	if s.File != "" {

@@ -38,6 +38,12 @@ type Options struct {
 	Now func() time.Time
 	// UserAgent is sent where a plugin sets none. Defaults to "pawl".
 	UserAgent string
+	// Secret is told each secret that is read, so that it can be kept out of logs.
+	// Defaults to nobody.
+	Secret func(string)
+	// Follow is told of each request that is sent, with the context of its Do. Defaults to
+	// nobody, which costs nothing.
+	Follow func(ctx context.Context, method string) Followed
 }
 
 func (o Options) withDefaults() Options {
@@ -71,7 +77,8 @@ type Upstream struct {
 	transport   http.RoundTripper
 	foreign     bool // transport is Options.RoundTripper
 	admits      func(method, path, query string) error
-	maybeH2     atomic.Bool // requests go over HTTP/2, as far as is known
+	follows     func(context.Context, string) Followed // nil: nobody
+	maybeH2     atomic.Bool                            // requests go over HTTP/2, as far as is known
 	closed      atomic.Bool
 }
 
@@ -106,6 +113,7 @@ func Open(c Config, o Options) (*Upstream, error) {
 		transport:   o.RoundTripper,
 		foreign:     o.RoundTripper != nil,
 		admits:      o.Admit,
+		follows:     o.Follow,
 	}
 	u.maybeH2.Store(base.Scheme == "https" && c.Protocol != ProtocolHTTP1 || c.Protocol == ProtocolH2C)
 	var dialErr error
@@ -216,11 +224,12 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*Response, *Failure) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	f := u.follow(ctx, c)
 	if err := u.gate.enter(ctx); err != nil {
-		return nil, u.gateFailure(err)
+		return f.ended(nil, u.gateFailure(err))
 	}
 	defer u.leave()
-	return u.exchange(ctx, c)
+	return f.ended(u.exchange(ctx, c))
 }
 
 func (u *Upstream) gateFailure(err error) *Failure {

@@ -12,11 +12,12 @@ import (
 type call struct {
 	op      abi.Op
 	ctx     context.Context
-	reqs    []*sink.Request // one, or a batch's; empty for describe and configure
-	input   []byte          // of configure
-	weight  int64           // bytes counted against Limits.InFlightBytes
-	timeout time.Duration   // from when it is entered
-	done    chan struct{}   // capacity 1; signalled once, when answer is complete
+	reqs    []*sink.Request                         // one, or a batch's; empty for calls about no resource
+	input   []byte                                  // of configure
+	encode  func(b []byte, timeoutMS uint32) []byte // of poll and compare: appends the message
+	weight  int64                                   // bytes counted against Limits.InFlightBytes
+	timeout time.Duration                           // from when it is entered
+	done    chan struct{}                           // capacity 1; signalled once, when answer is complete
 
 	// The list that the call is in: the dispatcher's of waiting calls (under
 	// Sink.mu), or its instance's of live ones (the owner's).
@@ -43,6 +44,9 @@ type answer struct {
 	batch    []sink.Result // of apply_batch, where whole is false
 	whole    bool          // of apply_batch: result is for the batch as such
 	fault    *Fault        // of status Fault
+
+	changes    sink.Changes    // of poll
+	difference sink.Difference // of compare
 }
 
 // unsent is the answer of a call that no guest was entered for.

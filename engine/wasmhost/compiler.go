@@ -94,7 +94,8 @@ func (c *Compiler) failed(cmd *exec.Cmd, err error, complaint string) error {
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	switch {
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
-		strings.Contains(complaint, "failed to allocate"),                                         // the race detector's words
+		strings.Contains(complaint, "failed to allocate"),                                                                   // the race detector's words
+		strings.Contains(complaint, "pthread_create failed"), strings.Contains(complaint, "failed to create new OS thread"), // no room for a stack
 		strings.HasPrefix(complaint, "SIGSEGV") && peakBytes(cmd.ProcessState) >= c.MemoryBytes/2: // a mapping was refused to who did not check
 		return fmt.Errorf("%w: it needs more memory than the limit compile_memory_bytes of %d", ErrCompile, c.MemoryBytes)
 	case !cmd.ProcessState.Exited() && cpu >= c.CPU*3/4: // the kernel tells a tenth less than it counted

@@ -52,6 +52,8 @@ func (in *instance) encode(b []byte, c *call) []byte {
 		return append(b, c.input...)
 	case abi.OpApplyBatch:
 		return abi.AppendBatchRequest(b, c.reqs, timeLeft(c, in.now))
+	case abi.OpPoll, abi.OpCompare:
+		return c.encode(b, timeLeft(c, in.now))
 	}
 	return abi.AppendRequest(b, c.reqs[0], timeLeft(c, in.now))
 }
@@ -286,7 +288,7 @@ func (in *instance) failStart(kind FaultKind, err error) {
 
 // result takes a call's answer from the guest, within an entry.
 func (in *instance) result(c *call, b []byte) {
-	a, err := decodeAnswer(c, b)
+	a, err := in.decodeAnswer(c, b)
 	if err != nil {
 		c.entry = in.entry
 		violate(FaultMalformed, "the answer to %s: %w", c.op, err)
@@ -294,7 +296,7 @@ func (in *instance) result(c *call, b []byte) {
 	in.end(c, a)
 }
 
-func decodeAnswer(c *call, b []byte) (a answer, err error) {
+func (in *instance) decodeAnswer(c *call, b []byte) (a answer, err error) {
 	switch c.op {
 	case abi.OpDescribe:
 		a.manifest, err = abi.DecodeManifest(b)
@@ -309,6 +311,10 @@ func decodeAnswer(c *call, b []byte) (a answer, err error) {
 		for i := range rs {
 			tidy(&rs[i])
 		}
+	case abi.OpPoll:
+		a.changes, a.result.Result, err = abi.DecodePollResult(b, in.sink.name)
+	case abi.OpCompare:
+		a.difference, a.result.Result, err = abi.DecodeCompareResult(b)
 	default:
 		if a.result, err = abi.DecodeResult(b); err == nil {
 			err = checkImage(c, a.result.Observation)

@@ -243,7 +243,21 @@ func checkManifest(m *abi.Manifest) error {
 	case m.BatchMax > 1 && !m.Has(abi.OpApplyBatch):
 		return fmt.Errorf("its manifest has batch_max %d but does not list the op apply_batch", m.BatchMax)
 	}
+	if err := checkInbound(m); err != nil {
+		return err
+	}
 	return checkSagas(m)
+}
+
+// checkInbound refuses what could not be told from a target that is empty.
+func checkInbound(m *abi.Manifest) error {
+	switch {
+	case m.Has(abi.OpPoll) && !m.ReportsContent:
+		return errors.New("its manifest lists the op poll but does not claim reports_content: what a poll sees is of use with its content alone")
+	case m.ReportsContent && !m.Has(abi.OpObserve):
+		return errors.New("its manifest claims reports_content but does not list the op observe, which reports it")
+	}
+	return nil
 }
 
 // checkSagas refuses claims to take part in sagas that can't be kept: a saga that

@@ -42,8 +42,8 @@ type SinkConfig struct {
 }
 
 // Sink is a configured plugin. It is a sink.Batcher; ApplyBatch works where
-// Manifest().BatchMax is above 1. It is a sink.Participant too; what of that works
-// the manifest says.
+// Manifest().BatchMax is above 1. It is a sink.Participant, a sink.Poller and a
+// sink.Comparer too; what of that works the manifest says.
 type Sink struct {
 	host      *Host
 	plugin    *Plugin
@@ -87,6 +87,8 @@ type Sink struct {
 var (
 	_ sink.Batcher     = (*Sink)(nil)
 	_ sink.Participant = (*Sink)(nil)
+	_ sink.Poller      = (*Sink)(nil)
+	_ sink.Comparer    = (*Sink)(nil)
 )
 
 // Open configures the plugin for one sink.
@@ -252,8 +254,7 @@ func (s *Sink) one(ctx context.Context, op abi.Op, r *sink.Request) sink.Result 
 // do runs one call to its end; ctx ends it early.
 func (s *Sink) do(ctx context.Context, op abi.Op, reqs []*sink.Request) answer {
 	if !slices.Contains(s.ops, op) {
-		return answer{result: abi.Result{Result: sink.Result{
-			Status: sink.Rejected, Message: fmt.Sprintf("plugin %q has no op %s", s.plugin.name, op)}}}
+		return s.hasNo(op)
 	}
 	c := s.newCall(ctx, op, reqs)
 	s.submit(c)

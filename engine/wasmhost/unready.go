@@ -19,6 +19,7 @@ func (p *Plugin) sinkManifest(m *abi.Manifest, target string) sink.Manifest {
 		Observes: m.Has(abi.OpObserve), Deletes: m.Has(abi.OpDelete),
 		ApplyConfirms: m.ApplyConfirms, ApplyIdempotent: m.ApplyIdempotent,
 		ReportsUID: m.ReportsUID, AsFoundComparable: m.AsFoundComparable,
+		Polls: m.Has(abi.OpPoll), Compares: m.Has(abi.OpCompare), ReportsContent: m.ReportsContent,
 		BatchMax: m.BatchMax,
 		Marks:    m.Mark, Locks: m.Lock,
 		RestoresApply:  slices.Contains(m.Undoable, abi.OpApply),
@@ -46,7 +47,11 @@ func (p *Plugin) Unready(why error) sink.Sink {
 // unready answers calls that an engine does not make.
 type unready struct{ manifest sink.Manifest }
 
-var _ sink.Participant = unready{}
+var (
+	_ sink.Participant = unready{}
+	_ sink.Poller      = unready{}
+	_ sink.Comparer    = unready{}
+)
 
 func (u unready) Manifest() sink.Manifest { return u.manifest }
 
@@ -59,4 +64,12 @@ func (u unready) Apply(context.Context, *sink.Request) sink.Result   { return u.
 func (u unready) Delete(context.Context, *sink.Request) sink.Result  { return u.answer() }
 func (u unready) Restore(context.Context, *sink.Request) sink.Result { return u.answer() }
 func (u unready) Unlock(context.Context, *sink.Request) sink.Result  { return u.answer() }
-func (u unready) Close(context.Context) error                        { return nil }
+func (u unready) Poll(context.Context, string) (sink.Changes, sink.Result) {
+	return sink.Changes{}, u.answer()
+}
+
+func (u unready) Compare(context.Context, *sink.Comparison) (sink.Difference, sink.Result) {
+	return sink.Difference{}, u.answer()
+}
+
+func (u unready) Close(context.Context) error { return nil }

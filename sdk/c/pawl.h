@@ -102,8 +102,10 @@ typedef enum pawl_mode {
 #define PAWL_OP_APPLY (1u << 4)
 #define PAWL_OP_DELETE (1u << 5)
 #define PAWL_OP_APPLY_BATCH (1u << 6)
+#define PAWL_OP_POLL (1u << 7)
 #define PAWL_OP_UNLOCK (1u << 8)
 #define PAWL_OP_RESTORE (1u << 9)
+#define PAWL_OP_COMPARE (1u << 10)
 
 /* PAWL_MAX_ADAPTER_STATE bounds pawl_observation.adapter_state, in bytes. */
 #define PAWL_MAX_ADAPTER_STATE 65536
@@ -175,6 +177,9 @@ typedef struct pawl_request {
     uint32_t timeout_ms; /* what was left of the call's deadline when it started */
     pawl_str uid;        /* of remove: this very object only, else PAWL_CONFLICT; empty: no precondition */
     const pawl_saga_run *saga; /* NULL: the call belongs to no saga */
+    /* epoch is of the store that the resource is in: another one after it was
+     * restored. Generations compare within one alone. Empty in a saga's call. */
+    pawl_str epoch;
 } pawl_request;
 
 /* pawl_observation is what a call saw of the target's object. */
@@ -188,7 +193,7 @@ typedef struct pawl_observation {
     pawl_tri match_attempted; /* equal to one of the attempts */
     const pawl_str *differing; /* paths that differ from desired; never values */
     size_t differing_count;
-    pawl_str content; /* where has_content: for diffs; of a saga's call without saga->before, that image's content */
+    pawl_str content; /* where has_content: see pawl_manifest.reports_content; of a saga's call without saga->before, that image's content */
     bool has_content;
     int64_t at_unix_ms; /* when the target changed it; 0: unknown */
     const pawl_pair *meta; /* in any order; names must differ */
@@ -218,6 +223,7 @@ typedef struct pawl_manifest {
     uint32_t batch_max;         /* requests of one apply_batch; 0 or 1: none */
     const char *overlap;        /* which keys must not share a batch: NULL (all may) or "key-prefix" */
     const char *const *upstream_kinds; /* ends with NULL */
+    bool reports_content;       /* what observe and poll see of an object that exists has its content, in the form of a payload */
 } pawl_manifest;
 
 /* pawl_result is how a call ends. PAWL_SUCCESS and pawl_fail begin one. */
@@ -230,6 +236,67 @@ typedef struct pawl_result {
     pawl_str target; /* of configure: identity of the target. Defaults to the upstreams' base URLs */
     const pawl_manifest *manifest; /* of configure: flags and ops for this sink; NULL: as registered */
 } pawl_result;
+
+/* pawl_seen is the state of one object at the target, as a poll tells it. */
+typedef struct pawl_seen {
+    pawl_str key;                 /* of the resource that it is, as pawl_request.key */
+    pawl_observation observation; /* without exists: it is gone; else with its content */
+} pawl_seen;
+
+/* PAWL_MAX_SEEN bounds pawl_changes.seen. */
+#define PAWL_MAX_SEEN 10000
+
+/* pawl_changes is what a poll tells. */
+typedef struct pawl_changes {
+    const pawl_seen *seen; /* in the order of the target's changes; of several for one key the last one counts */
+    size_t seen_count;
+    pawl_str cursor; /* what to ask from next; kept once seen is taken in */
+    bool more;       /* there is more, and the next poll follows at once */
+    bool reset;      /* the cursor that was asked from is known no more: seen begins with the whole again */
+} pawl_changes;
+
+/* pawl_compare_item is one resource: hashes of its key and of all that is desired
+ * of it, 16 bytes each. */
+typedef struct pawl_compare_item {
+    pawl_str key;
+    pawl_str content;
+} pawl_compare_item;
+
+/* pawl_compare_node is the sum of all resources whose hash begins with prefix. */
+typedef struct pawl_compare_node {
+    pawl_str prefix; /* whole bytes of the hash; empty: the root */
+    uint64_t count;  /* of its items */
+    pawl_str digest; /* sum of the digests of its items, 16 bytes */
+} pawl_compare_node;
+
+/* pawl_compare_leaf is a node with all its items. */
+typedef struct pawl_compare_leaf {
+    pawl_str prefix;
+    const pawl_compare_item *items;
+    size_t item_count;
+} pawl_compare_leaf;
+
+/* pawl_comparison asks about some nodes of the tree that resources are by the
+ * bytes of a hash of their keys. */
+typedef struct pawl_comparison {
+    pawl_str sink;
+    pawl_str epoch;                  /* of the store that asks, as pawl_request.epoch */
+    const pawl_compare_node *nodes;  /* of which the target answers which differ */
+    size_t node_count;
+    const pawl_compare_leaf *leaves; /* of which it answers which items differ, and what else it has there */
+    size_t leaf_count;
+    uint32_t timeout_ms; /* what was left of the call's deadline when it started */
+} pawl_comparison;
+
+/* pawl_difference is what a comparison found. */
+typedef struct pawl_difference {
+    const pawl_str *nodes; /* prefixes of the nodes that differ */
+    size_t node_count;
+    const pawl_str *items; /* key hashes of the leaves' items that differ or are missing */
+    size_t item_count;
+    const pawl_str *extra; /* keys that the target holds below the leaves asked about, and that they lack */
+    size_t extra_count;
+} pawl_difference;
 
 /* pawl_upstream is what a plugin may know of an upstream: no credential. */
 typedef struct pawl_upstream {
@@ -274,6 +341,13 @@ typedef struct pawl_adapter {
     /* unlock gives up whatever r->saga->id holds at the target, locks and marks,
      * and leaves objects as they are. OK: there is none of it. saga is not NULL. */
     pawl_result (*unlock)(pawl_call *call, const pawl_request *r);
+    /* poll tells what changed at the target after cursor, which is what an earlier
+     * poll answered; an empty one is the beginning, where everything counts as
+     * changed. It changes nothing, and leaves nothing out: what changes while it runs
+     * comes with the next one. It needs reports_content. */
+    pawl_result (*poll)(pawl_call *call, pawl_str cursor, pawl_changes *changes);
+    /* compare says where the target differs from what is asked. */
+    pawl_result (*compare)(pawl_call *call, const pawl_comparison *c, pawl_difference *difference);
 } pawl_adapter;
 
 /* pawl_plugin is the author's. */

@@ -40,6 +40,11 @@ void pawltest_end(pawl_call *call);
  * returns what the host would be told. */
 pawl_result pawltest_run(pawl_call *call, uint32_t op, const pawl_request *r);
 
+/* pawltest_poll runs poll, pawltest_compare compare; where the result is not OK
+ * what they found is empty. */
+pawl_result pawltest_poll(pawl_call *call, pawl_str cursor, pawl_changes *changes);
+pawl_result pawltest_compare(pawl_call *call, const pawl_comparison *c, pawl_difference *difference);
+
 /* pawltest_serve is a call as the host makes it: op is the ABI's number, input
  * and answer are its messages. */
 pawl_str pawltest_serve(pawl_call *call, int32_t op, pawl_str input);

@@ -97,6 +97,8 @@ func decodeRequest(d *decoder, r *Request) {
 			sub := d.message()
 			r.Saga = decodeSaga(&sub)
 			d.done(&sub)
+		case 17:
+			r.Epoch = d.string()
 		default:
 			d.skip()
 		}
@@ -357,7 +359,7 @@ func appendManifest(b []byte, m *Manifest) []byte {
 	for _, k := range m.UpstreamKinds {
 		b = appendEntry(b, 17, k)
 	}
-	return b
+	return appendBool(b, 18, m.ReportsContent)
 }
 
 // appendOps writes a repeated enum packed.

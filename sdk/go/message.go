@@ -13,8 +13,10 @@ const (
 	OpApply      Op = 4
 	OpDelete     Op = 5
 	OpApplyBatch Op = 6
+	OpPoll       Op = 7
 	OpUnlock     Op = 8
 	OpRestore    Op = 9
+	OpCompare    Op = 10
 )
 
 // Tri is an answer that may be unknown.
@@ -78,6 +80,9 @@ type Request struct {
 	UID string
 	// Saga is what the call knows of the saga that it belongs to. Nil: none.
 	Saga *SagaRun
+	// Epoch is that of the store which the resource is in: another one after it was
+	// restored. Generations compare within one epoch alone. Empty in a saga's call.
+	Epoch string
 }
 
 // SagaRun is what a call that belongs to a saga knows of it. ID and Step are the
@@ -137,7 +142,7 @@ type Observation struct {
 	MatchAcked     Tri      // equal to what was last acked
 	MatchAttempted Tri      // equal to one of Request.Attempted
 	Differing      []string // paths that differ from desired; never values
-	Content        []byte   // for diffs; of a saga's call without SagaRun.Before, the content of that Image; nil: not reported
+	Content        []byte   // see Manifest.ReportsContent; of a saga's call without SagaRun.Before, the content of that Image; nil: not reported
 	At             time.Time
 	Meta           map[string]string
 	Cursor         string
@@ -161,7 +166,8 @@ type Manifest struct {
 	Version string
 	// Ops that the adapter implements.
 	// Defaults to observe, apply and delete; apply_batch where the adapter is an ApplyBatcher and BatchMax is above 1;
-	// unlock where it is an Unlocker, and restore where it is a Restorer.
+	// unlock where it is an Unlocker, restore where it is a Restorer, poll where it is a Poller, and compare
+	// where it is a Comparer.
 	Ops               []Op
 	ConfigSchema      string // JSON Schema of the sink's config
 	PayloadSchema     string // JSON Schema of payloads; "": opaque bytes
@@ -176,6 +182,7 @@ type Manifest struct {
 	BatchMax          uint32 // requests of one ApplyBatch; 0 or 1: none
 	Overlap           string // which keys must not share a batch: "" (all may) or "key-prefix"
 	UpstreamKinds     []string
+	ReportsContent    bool // Observation.Content is the object in the form of a payload, of Observe and Poll; needs Observe
 }
 
 // Config is what an instance is told before its first call.

@@ -30,14 +30,23 @@ func defaultOps(m Manifest, a Adapter) []Op {
 	if _, ok := a.(Restorer); ok {
 		ops = append(ops, OpRestore)
 	}
+	if _, ok := a.(Poller); ok {
+		ops = append(ops, OpPoll)
+	}
+	if _, ok := a.(Comparer); ok {
+		ops = append(ops, OpCompare)
+	}
 	return ops
 }
 
-// answer is what a call ends with: a manifest, or items of a batch, or a result.
+// answer is what a call ends with: a manifest, items of a batch, what a poll or a
+// comparison found, or a result.
 type answer struct {
-	manifest *Manifest
-	items    []answer
-	batch    bool // items, or the answer itself for the whole batch
+	manifest   *Manifest
+	changes    *Changes
+	difference *Difference
+	items      []answer
+	batch      bool // items, or the answer itself for the whole batch
 
 	observation Observation
 	err         *Error // nil: OK
@@ -50,6 +59,10 @@ func (a *answer) append(b []byte) []byte {
 	switch {
 	case a.manifest != nil:
 		return appendManifest(b, a.manifest)
+	case a.changes != nil:
+		return appendPollResult(b, a.changes, a.err)
+	case a.difference != nil:
+		return appendCompareResult(b, a.difference, a.err)
 	case a.batch && a.err != nil:
 		b, start = openMessage(b, 2)
 		return closeMessage(appendResult(b, nil, a.err, ""), start)
@@ -77,6 +90,12 @@ func (p *plugin) serve(ctx context.Context, op Op, input []byte, r *Request, a *
 		return
 	case OpApplyBatch:
 		p.applyBatch(ctx, input, a)
+		return
+	case OpPoll:
+		p.poll(ctx, input, r, a)
+		return
+	case OpCompare:
+		p.compare(ctx, input, r, a)
 		return
 	}
 	d := decoder{b: input}
@@ -118,7 +137,7 @@ func (p *plugin) callOfSaga(ctx context.Context, op Op, r *Request, o *Observati
 	case op == OpUnlock && unlocks:
 		err = unlocker.Unlock(ctx, r)
 	default:
-		return Rejected("the plugin does not implement operation " + strconv.Itoa(int(op)))
+		return notImplemented(op)
 	}
 	return err
 }

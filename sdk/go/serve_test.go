@@ -165,10 +165,74 @@ func TestEveryOperationIsAnswered(t *testing.T) {
 }
 
 func TestAMalformedRequestIsSaidToBe(t *testing.T) {
-	for _, op := range []Op{OpConfigure, OpObserve, OpApply, OpDelete, OpApplyBatch} {
+	for _, op := range []Op{OpConfigure, OpObserve, OpApply, OpDelete, OpApplyBatch, OpPoll, OpCompare} {
 		if got := string(served(op, []byte{0x0a, 5, 'x'})); !strings.Contains(got, "can't decode the host's request: message ends") {
 			t.Errorf("operation %d answered %q", op, got)
 		}
+	}
+}
+
+// watched is full, and tells what it was asked.
+type watched struct{ full }
+
+func (watched) Poll(ctx context.Context, cursor string) (Changes, error) {
+	switch cursor {
+	case "busy":
+		return Changes{}, TargetRetryAfter(time.Second, "later")
+	case "many":
+		return Changes{Seen: make([]Seen, MaxSeen+1)}, nil
+	}
+	return Changes{Seen: []Seen{{Key: "a", Observation: Observation{Exists: true, Content: []byte("x")}}, {Key: "b"}},
+		Cursor: cursor + "+", More: true, Reset: true}, nil
+}
+
+func (watched) Compare(_ context.Context, c *Comparison) (Difference, error) {
+	if c.Epoch == "" {
+		return Difference{}, Rejected("of which store?")
+	}
+	return Difference{Nodes: [][]byte{c.Nodes[0].Prefix}, Items: [][]byte{c.Leaves[0].Items[0].Key}, Extra: []string{c.Sink}}, nil
+}
+
+func TestPollsAndComparisonsAreAnswered(t *testing.T) {
+	poll := func(cursor string) []byte {
+		return appendUint(appendString(appendString(nil, 1, "web"), 2, cursor), 3, 128)
+	}
+	field := func(b []byte, field uint32, msg []byte) []byte {
+		return append(appendHead(b, field, len(msg)), msg...)
+	}
+	compare := appendString(appendString(nil, 1, "web"), 2, "e")
+	compare = field(compare, 3, appendBytes(nil, 1, []byte{1}))
+	compare = field(compare, 4, field(nil, 2, appendBytes(nil, 1, []byte{2})))
+	seen := []Seen{{Key: "a", Observation: Observation{Exists: true, Content: []byte("x")}}, {Key: "b"}}
+	failed := func(op Op, e *Error) []byte {
+		if op == OpPoll {
+			return appendPollResult(nil, &Changes{}, e)
+		}
+		return appendCompareResult(nil, &Difference{}, e)
+	}
+	rejected := func(message string) *Error { return &Error{Status: StatusRejected, Message: message} }
+	for _, c := range []struct {
+		name string
+		by   Adapter
+		op   Op
+		in   []byte
+		want []byte
+	}{
+		{"describe", watched{}, OpDescribe, nil, appendManifest(nil, &Manifest{Name: "n", BatchMax: 10,
+			Ops: []Op{OpObserve, OpApply, OpDelete, OpApplyBatch, OpPoll, OpCompare}})},
+		{"poll", watched{}, OpPoll, poll("17"), appendPollResult(nil, &Changes{Seen: seen, Cursor: "17+", More: true, Reset: true}, nil)},
+		{"poll, not now", watched{}, OpPoll, poll("busy"), failed(OpPoll, AsError(TargetRetryAfter(time.Second, "later")))},
+		{"poll, too many", watched{}, OpPoll, poll("many"), failed(OpPoll, rejected("the adapter told of 10001 objects in one poll, more than the 10000 allowed"))},
+		{"poll, unimplemented", full{}, OpPoll, poll(""), failed(OpPoll, rejected("the plugin does not implement operation 7"))},
+		{"compare", watched{}, OpCompare, compare, appendCompareResult(nil, &Difference{Nodes: [][]byte{{1}}, Items: [][]byte{{2}}, Extra: []string{"web"}}, nil)},
+		{"compare, refused", watched{}, OpCompare, appendString(nil, 1, "web"), failed(OpCompare, rejected("of which store?"))},
+		{"compare, unimplemented", full{}, OpCompare, compare, failed(OpCompare, rejected("the plugin does not implement operation 10"))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := servedBy(c.by, c.op, c.in); !slices.Equal(got, c.want) {
+				t.Errorf("got\n%.200q, want\n%.200q", got, c.want)
+			}
+		})
 	}
 }
 

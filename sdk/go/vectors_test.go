@@ -120,6 +120,17 @@ var decoders = map[string]func([]byte) (fields, error){
 		}
 		return fields{}.put("items", items), err
 	},
+	"PollRequest": func(b []byte) (fields, error) {
+		var r Request
+		cursor, err := decodePoll(b, &r)
+		return fields{}.put("sink", r.Sink).put("cursor", cursor).rest(&r, err)
+	},
+	"CompareRequest": func(b []byte) (fields, error) {
+		var r Request
+		c, err := decodeComparison(b, &r)
+		return fields{}.put("sink", c.Sink).put("epoch", c.Epoch).put("nodes", nodeFields(c.Nodes)).
+			put("leaves", leafFields(c.Leaves)).rest(&r, err)
+	},
 	"HTTPResponse": func(b []byte) (fields, error) {
 		r, err := decodeHTTPResponse(b)
 		if f, ok := err.(*Failure); ok {
@@ -131,6 +142,29 @@ var decoders = map[string]func([]byte) (fields, error){
 		return fields{}.put("status", r.Status).put("headers", headerFields(r.Headers)).put("body", r.Body).
 			put("trailers", headerFields(r.Trailers)), nil
 	},
+}
+
+// rest adds to f what a call about the whole target leaves in the request.
+func (f fields) rest(r *Request, err error) (fields, error) {
+	return f.put("timeout_ms", r.TimeoutMillis), err
+}
+
+func nodeFields(ns []CompareNode) (out []any) {
+	for _, n := range ns {
+		out = append(out, fields{}.put("prefix", n.Prefix).put("count", n.Count).put("digest", n.Digest))
+	}
+	return out
+}
+
+func leafFields(ls []CompareLeaf) (out []any) {
+	for _, l := range ls {
+		var items []any
+		for _, it := range l.Items {
+			items = append(items, fields{}.put("key", it.Key).put("content", it.Content))
+		}
+		out = append(out, fields{}.put("prefix", l.Prefix).put("items", items))
+	}
+	return out
 }
 
 var failureNamesABI = []string{"NONE", "DNS", "CONNECT", "TLS", "TIMEOUT", "DENIED", "TOO_LARGE", "CANCELLED", "PROTOCOL"}
@@ -154,7 +188,7 @@ func requestFields(r *Request) fields {
 	if s := r.Saga; s != nil {
 		f["saga"] = sagaFields(s)
 	}
-	return f.put("force", r.Force).put("timeout_ms", r.TimeoutMillis).put("uid", r.UID)
+	return f.put("force", r.Force).put("timeout_ms", r.TimeoutMillis).put("uid", r.UID).put("epoch", r.Epoch)
 }
 
 func sagaFields(s *SagaRun) fields {
@@ -203,12 +237,31 @@ var encoders = map[string]func(fields) []byte{
 		}
 		return a.append(nil)
 	},
+	"PollResult": func(f fields) []byte {
+		c := &Changes{Cursor: f.str("cursor"), More: f.is("more"), Reset: f.is("reset")}
+		for _, s := range f.list("seen") {
+			s := fields(s.(map[string]any))
+			seen := Seen{Key: s.str("key")}
+			if o := observationOf(s.sub("observation")); o != nil {
+				seen.Observation = *o
+			}
+			c.Seen = append(c.Seen, seen)
+		}
+		return appendPollResult(nil, c, errorOf(f.sub("result")))
+	},
+	"CompareResult": func(f fields) []byte {
+		d := &Difference{Nodes: f.blobs("nodes"), Items: f.blobs("items")}
+		for _, k := range f.list("extra") {
+			d.Extra = append(d.Extra, k.(string))
+		}
+		return appendCompareResult(nil, d, errorOf(f.sub("result")))
+	},
 	"Manifest": func(f fields) []byte {
 		m := &Manifest{Name: f.str("name"), Version: f.str("version"), ConfigSchema: f.str("config_schema"), PayloadSchema: f.str("payload_schema"),
 			ApplyConfirms: f.is("apply_confirms"), ApplyIdempotent: f.is("apply_idempotent"), FindsByKey: f.is("finds_by_key"),
 			ReportsUID: f.is("reports_uid"), AsFoundComparable: f.is("as_found_comparable"),
 			BatchMax: uint32(f.num("batch_max")), Overlap: f.str("overlap"),
-			Ops: opsOf(f.list("ops")), Undoable: opsOf(f.list("undoable")), Lock: f.is("lock"), Mark: f.is("mark")}
+			Ops: opsOf(f.list("ops")), Undoable: opsOf(f.list("undoable")), Lock: f.is("lock"), Mark: f.is("mark"), ReportsContent: f.is("reports_content")}
 		for _, k := range f.list("upstream_kinds") {
 			m.UpstreamKinds = append(m.UpstreamKinds, k.(string))
 		}
@@ -232,7 +285,7 @@ var encoders = map[string]func(fields) []byte{
 func opsOf(names []any) (ops []Op) {
 	for _, name := range names {
 		ops = append(ops, map[any]Op{"OP_OBSERVE": OpObserve, "OP_APPLY": OpApply, "OP_DELETE": OpDelete,
-			"OP_UNLOCK": OpUnlock, "OP_RESTORE": OpRestore}[name])
+			"OP_UNLOCK": OpUnlock, "OP_RESTORE": OpRestore, "OP_POLL": OpPoll, "OP_COMPARE": OpCompare}[name])
 	}
 	return ops
 }
@@ -244,8 +297,11 @@ func errorOf(f fields) *Error {
 }
 
 func encodeResult(f fields) []byte {
-	var o *Observation
-	if s := f.sub("observation"); s != nil {
+	return appendResult(nil, observationOf(f.sub("observation")), errorOf(f), f.str("target"))
+}
+
+func observationOf(s fields) (o *Observation) {
+	if s != nil {
 		tri := map[string]Tri{"YES": Yes, "NO": No}
 		o = &Observation{Exists: s.is("exists"), Ref: s.str("ref"), CID: s.str("cid"), AsFound: s.str("as_found"),
 			MatchDesired: tri[s.str("match_desired")], MatchAcked: tri[s.str("match_acked")], MatchAttempted: tri[s.str("match_attempted")],
@@ -267,7 +323,15 @@ func encodeResult(f fields) []byte {
 			o.Meta[k] = v.(string)
 		}
 	}
-	return appendResult(nil, o, errorOf(f), f.str("target"))
+	return o
+}
+
+func (f fields) blobs(name string) (out [][]byte) {
+	for _, s := range f.list(name) {
+		b, _ := hex.DecodeString(s.(string))
+		out = append(out, b)
+	}
+	return out
 }
 
 func (f fields) str(name string) string   { s, _ := f[name].(string); return s }

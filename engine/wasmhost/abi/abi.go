@@ -25,7 +25,7 @@ var ErrMalformed = errors.New("malformed message")
 // Op says what a call is about.
 type Op uint8
 
-// The ops. Poll is reserved.
+// The ops.
 const (
 	OpDescribe   Op = 1
 	OpConfigure  Op = 2
@@ -36,9 +36,10 @@ const (
 	OpPoll       Op = 7
 	OpUnlock     Op = 8
 	OpRestore    Op = 9
+	OpCompare    Op = 10
 )
 
-var opNames = [...]string{"none", "describe", "configure", "observe", "apply", "delete", "apply_batch", "poll", "unlock", "restore"}
+var opNames = [...]string{"none", "describe", "configure", "observe", "apply", "delete", "apply_batch", "poll", "unlock", "restore", "compare"}
 
 // String returns the op as logs and manifests name it.
 func (o Op) String() string {
@@ -80,13 +81,13 @@ type Manifest struct {
 	FindsByKey        bool
 	ReportsUID        bool
 	AsFoundComparable bool
-	Undoable          []Op // which of apply and delete restore undoes
-	Lock              bool // takes a saga's locks with its write
-	Mark              bool // marks what a saga writes, and tells by Observation.Ours
-	Poll              bool
+	Undoable          []Op   // which of apply and delete restore undoes
+	Lock              bool   // takes a saga's locks with its write
+	Mark              bool   // marks what a saga writes, and tells by Observation.Ours
 	BatchMax          int    // items of one apply_batch; 0: no batches
 	Overlap           string // "" or OverlapKeyPrefix
 	UpstreamKinds     []string
+	ReportsContent    bool // Observation.Content is the object in the form of a payload
 }
 
 // Has reports whether the plugin implements op.

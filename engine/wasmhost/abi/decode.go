@@ -19,7 +19,7 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		case 2:
 			m.Version = r.string()
 		case 3:
-			m.Ops = r.enums(m.Ops, OpDescribe, OpRestore)
+			m.Ops = r.enums(m.Ops, OpDescribe, OpCompare)
 		case 4:
 			m.ConfigSchema = r.string()
 		case 5:
@@ -35,13 +35,11 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 		case 10:
 			m.AsFoundComparable = r.bool()
 		case 11:
-			m.Undoable = r.enums(m.Undoable, OpDescribe, OpRestore)
+			m.Undoable = r.enums(m.Undoable, OpDescribe, OpCompare)
 		case 12:
 			m.Lock = r.bool()
 		case 13:
 			m.Mark = r.bool()
-		case 14:
-			m.Poll = r.bool()
 		case 15:
 			m.BatchMax = int(r.uint32())
 		case 16:
@@ -51,12 +49,14 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 			}
 		case 17:
 			m.UpstreamKinds = append(m.UpstreamKinds, r.string())
+		case 18:
+			m.ReportsContent = r.bool()
 		}
 	}
 	return m, r.err
 }
 
-// DecodeResult decodes the answer to every op but describe and apply_batch.
+// DecodeResult decodes the answer to every op that has no answer of its own kind.
 func DecodeResult(b []byte) (Result, error) {
 	var res Result
 	r := newReader("Result", b)

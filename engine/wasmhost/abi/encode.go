@@ -1,6 +1,8 @@
 package abi
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pawlsync/pawl/engine/record"
@@ -52,11 +54,16 @@ func AppendRequest(b []byte, r *sink.Request, timeoutMS uint32) []byte {
 		b = appendHead(b, 16, sizeRun(run))
 		b = appendRun(b, run)
 	}
-	return b
+	return appendString(b, 17, r.Epoch)
 }
 
 // AppendBatchRequest appends a BatchRequest with the items rs to b.
 func AppendBatchRequest(b []byte, rs []*sink.Request, timeoutMS uint32) []byte {
+	size := 0
+	for _, r := range rs {
+		size += sizeMessage(1, sizeRequest(r, timeoutMS))
+	}
+	b = slices.Grow(b, size) // a batch has megabytes, which are not to be copied as they grow
 	for _, r := range rs {
 		b = appendHead(b, 1, sizeRequest(r, timeoutMS))
 		b = AppendRequest(b, r, timeoutMS)
@@ -144,7 +151,7 @@ func sizeRequest(r *sink.Request, timeoutMS uint32) int {
 		n += sizeMessage(16, sizeRun(r.Run))
 	}
 	return n + sizeUint(9, conflictNumber(r.Conflict)) + sizeUint(10, uint64(r.Mode)) + sizeBool(11, r.Force) +
-		sizeUint(12, uint64(timeoutMS)) + sizeBytes(15, len(r.UID))
+		sizeUint(12, uint64(timeoutMS)) + sizeBytes(15, len(r.UID)) + sizeBytes(17, len(r.Epoch))
 }
 
 func conflictNumber(p record.ConflictPolicy) uint64 {

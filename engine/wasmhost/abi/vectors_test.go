@@ -147,7 +147,7 @@ var decoders = map[string]func([]byte) (fields, error){
 			put("apply_confirms", m.ApplyConfirms).put("apply_idempotent", m.ApplyIdempotent).
 			put("finds_by_key", m.FindsByKey).put("reports_uid", m.ReportsUID).
 			put("as_found_comparable", m.AsFoundComparable).put("undoable", opNames(m.Undoable)).
-			put("lock", m.Lock).put("mark", m.Mark).put("poll", m.Poll).
+			put("lock", m.Lock).put("mark", m.Mark).put("reports_content", m.ReportsContent).
 			put("batch_max", m.BatchMax).put("overlap", m.Overlap).put("upstream_kinds", m.UpstreamKinds), err
 	},
 	"Result": func(b []byte) (fields, error) {
@@ -165,6 +165,23 @@ var decoders = map[string]func([]byte) (fields, error){
 		}
 		return fields{}.put("items", items), err
 	},
+	"PollResult": func(b []byte) (fields, error) {
+		c, r, err := abi.DecodePollResult(b, "web")
+		f := fields{}.put("result", resultFields(r)).put("cursor", c.Cursor).put("more", c.More).put("reset", c.Reset)
+		var seen []fields
+		for _, s := range c.Seen {
+			one := fields{"key": s.Key.Name}
+			if o := observationFields(&s.Observation); len(o) > 0 {
+				one["observation"] = o
+			}
+			seen = append(seen, one)
+		}
+		return f.put("seen", seen), err
+	},
+	"CompareResult": func(b []byte) (fields, error) {
+		d, r, err := abi.DecodeCompareResult(b)
+		return fields{}.put("result", resultFields(r)).put("nodes", hexes(d.Nodes)).put("items", hexes(d.Items)).put("extra", d.Extra), err
+	},
 	"HTTPRequest": func(b []byte) (fields, error) {
 		q, err := abi.DecodeHTTPRequest(b)
 		return fields{}.put("upstream", q.Upstream).put("method", q.Method).put("path", q.Path).
@@ -180,6 +197,13 @@ var decoders = map[string]func([]byte) (fields, error){
 func headerFields(hs []upstream.Field) (out []fields) {
 	for _, h := range hs {
 		out = append(out, fields{}.put("name", h.Name).put("value", h.Value))
+	}
+	return out
+}
+
+func hexes(bs [][]byte) (out []string) {
+	for _, b := range bs {
+		out = append(out, hex.EncodeToString(b))
 	}
 	return out
 }
@@ -231,6 +255,23 @@ var encoders = map[string]func(fields) (b []byte, ok bool){
 			rs = append(rs, r)
 		}
 		return abi.AppendBatchRequest(nil, rs, 0), true
+	},
+	"PollRequest": func(f fields) ([]byte, bool) {
+		return abi.AppendPollRequest(nil, f.string("sink"), f.string("cursor"), f.uint32("timeout_ms")), true
+	},
+	"CompareRequest": func(f fields) ([]byte, bool) {
+		c := &sink.Comparison{Epoch: f.string("epoch")}
+		for _, n := range f.list("nodes") {
+			c.Nodes = append(c.Nodes, sink.Node{Prefix: n.bytes("prefix"), Count: n.uint64("count"), Digest: n.bytes("digest")})
+		}
+		for _, l := range f.list("leaves") {
+			leaf := sink.Leaf{Prefix: l.bytes("prefix")}
+			for _, it := range l.list("items") {
+				leaf.Items = append(leaf.Items, sink.LeafItem{Key: it.bytes("key"), Content: it.bytes("content")})
+			}
+			c.Leaves = append(c.Leaves, leaf)
+		}
+		return abi.AppendCompareRequest(nil, f.string("sink"), c, f.uint32("timeout_ms")), true
 	},
 	"HTTPResponse": func(f fields) ([]byte, bool) {
 		if kind := f.string("failure"); kind != "" {
@@ -286,7 +327,7 @@ func requestOf(f fields) (r *sink.Request, ok bool) {
 	r = &sink.Request{
 		Key: record.Key{Sink: f.string("sink"), Name: f.string("key")}, Generation: f.uint64("generation"),
 		Payload: f.bytes("payload"), IdempotencyKey: f.string("idempotency_key"),
-		Conflict: policies[f.string("conflict_policy")], Force: force, UID: f.string("uid"), Run: runOf(f),
+		Conflict: policies[f.string("conflict_policy")], Force: force, UID: f.string("uid"), Epoch: f.string("epoch"), Run: runOf(f),
 		Mode: map[string]sink.Mode{"CREATE_ONLY": sink.CreateOnly}[f.string("mode")],
 	}
 	r.Hash, ok = f.hash()

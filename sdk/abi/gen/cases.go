@@ -33,6 +33,7 @@ var vectors = []vector{
 		attempted {content_hash: ` + hash32 + `}
 		attempted {content_hash: "\001" payload: "x" has_payload: true}
 		conflict_policy: REPORT_ONLY mode: CREATE_ONLY force: true timeout_ms: 4294967295 uid: "u-2"`},
+	{message: "Request", name: "epoch", about: "of which store it is", text: `sink: "web" key: "a" generation: 7 payload: "{}" epoch: "5f1c"`},
 	{message: "Request", name: "acked-empty", about: "an embedded message that is there but empty differs from none", text: `key: "a" acked {}`},
 	{message: "Request", name: "attempt-empty-payload", about: "an empty payload that was kept", text: `key: "a" attempted {has_payload: true}`},
 	{message: "Request", name: "tombstone", about: "of a delete: no payload, no hash", text: `
@@ -57,6 +58,14 @@ var vectors = []vector{
 		status: 200 headers {name: "Content-Type" value: "application/json"} headers {name: "X-Empty"} body: "{}" trailers {name: "Grpc-Status" value: "0"}`},
 	{message: "HTTPResponse", name: "failure", about: "no answer", text: `failure: PROTOCOL failure_message: "connection reset" maybe_sent: true`},
 
+	{message: "PollRequest", name: "beginning", about: "from the beginning", text: `sink: "web" timeout_ms: 30000`},
+	{message: "PollRequest", name: "cursor", about: "from where the last answer ended", text: `sink: "web" cursor: "rv=17/ü" timeout_ms: 128`},
+	{message: "CompareRequest", name: "root", about: "the first question", text: `
+		sink: "web" epoch: "5f1c" nodes {count: 300 digest: "0123456789abcdef"} timeout_ms: 30000`},
+	{message: "CompareRequest", name: "leaves", about: "inner nodes, a leaf, and one that is empty", text: `
+		sink: "web" epoch: "5f1c" nodes {prefix: "\001" count: 18446744073709551615 digest: "0123456789abcdef"} nodes {prefix: "\001\377"}
+		leaves {prefix: "\002" items {key: "0123456789abcdef" content: "fedcba9876543210"} items {}} leaves {prefix: "\003"}`},
+
 	// What the guest sends.
 	{message: "Result", name: "ok", about: "a bare OK", text: `status: OK`},
 	{message: "Result", name: "unreachable", about: "the last status", text: `status: UNREACHABLE message: "no answer"`},
@@ -73,6 +82,17 @@ var vectors = []vector{
 	{message: "Result", name: "empty-path", about: "an empty element of a repeated field is written", text: `status: OK observation {exists: true differing: "" differing: "/a"}`},
 	{message: "BatchResult", name: "items", about: "one result each", text: `items {status: OK} items {status: REJECTED message: "no"}`},
 	{message: "BatchResult", name: "whole", about: "one for all", text: `whole {status: RETRY message: "busy"}`},
+	{message: "PollResult", name: "nothing", about: "nothing changed", text: `result {status: OK} cursor: "17"`},
+	{message: "PollResult", name: "changes", about: "one that is there, one that is gone, one of which only the key is said; and there is more", text: `
+		result {status: OK}
+		seen {key: "team/ünï-🚀" observation {exists: true cid: "\"etag\"" content: "{\"a\":1}" has_content: true meta {key: "b" value: "2"} uid: "u"}}
+		seen {key: "b" observation {as_found: "x"}} seen {key: "c"} cursor: "18" more: true`},
+	{message: "PollResult", name: "reset", about: "the cursor was known no more", text: `result {status: OK} reset: true cursor: "1"`},
+	{message: "PollResult", name: "failed", about: "no answer", text: `result {status: UNREACHABLE message: "no answer"}`},
+	{message: "CompareResult", name: "equal", about: "nothing differs", text: `result {status: OK}`},
+	{message: "CompareResult", name: "differs", about: "empty elements of repeated fields are written", text: `
+		result {status: OK} nodes: "" nodes: "\001\377" items: "0123456789abcdef" items: "fedcba9876543210" extra: "a" extra: "team/ünï-🚀"`},
+	{message: "CompareResult", name: "failed", about: "the target can't now", text: `result {status: RETRY message: "busy" retry_after_ms: 1000}`},
 	{message: "Manifest", name: "http", about: "a usual manifest; ops are packed", text: `
 		name: "http" version: "1.0.0" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE config_schema: "{}" payload_schema: "{}"
 		apply_confirms: true apply_idempotent: true finds_by_key: true reports_uid: true as_found_comparable: true
@@ -80,6 +100,8 @@ var vectors = []vector{
 	{message: "Manifest", name: "saga", about: "one that takes part in sagas", text: `
 		name: "web" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE ops: OP_UNLOCK ops: OP_RESTORE finds_by_key: true
 		undoable: OP_APPLY undoable: OP_DELETE lock: true mark: true`},
+	{message: "Manifest", name: "inbound", about: "one that polls and compares", text: `
+		name: "web" ops: OP_OBSERVE ops: OP_APPLY ops: OP_DELETE ops: OP_POLL ops: OP_COMPARE finds_by_key: true upstream_kinds: "http" reports_content: true`},
 	{message: "HTTPRequest", name: "get", about: "no body", text: `upstream: "a" method: "GET" path: "/objects/a?x=1"`},
 	{message: "HTTPRequest", name: "put", about: "headers, body, timeout", text: `
 		upstream: "a" method: "PUT" path: "/objects/a" headers {name: "Content-Type" value: "application/json"} headers {name: "X-Empty"}
@@ -142,8 +164,19 @@ var vectors = []vector{
 	{message: "Result", name: "bad-utf8-meta", about: "map entries are strings", hex: "08 01 2a 05 62 03 0a 01 ff", invalid: "utf-8"},
 	{message: "Result", name: "unknown-tri", about: "a tri that nobody knows", hex: "08 01 2a 02 28 03", invalid: "enum", ours: true},
 	{message: "Result", name: "truncated-observation", about: "the observation is cut", hex: "08 01 2a 04 08 01", invalid: "truncated"},
-	{message: "Manifest", name: "unknown-op", about: "an operation that nobody knows", hex: "1a 01 0a", invalid: "enum", ours: true},
-	{message: "Manifest", name: "unknown-undoable", about: "an operation that nobody knows", hex: "5a 02 04 0a", invalid: "enum", ours: true},
+	{message: "Manifest", name: "unknown-op", about: "an operation that nobody knows", hex: "1a 01 7f", invalid: "enum", ours: true},
+	{message: "Manifest", name: "unknown-undoable", about: "an operation that nobody knows", hex: "5a 02 04 7f", invalid: "enum", ours: true},
+	{message: "Manifest", name: "reserved-poll", about: "a number that was given up is an unknown field, of whatever wire type", hex: "0a 01 6d  72 02 c3 28"},
+	{message: "PollRequest", name: "unknown-fields", about: "fields of the future are skipped", hex: "0a 01 77  12 01 31  a0 06 96 01"},
+	{message: "PollRequest", name: "bad-utf8", about: "a cursor is a string", hex: "12 02 c3 28", invalid: "utf-8"},
+	{message: "CompareRequest", name: "unknown-fields", about: "fields of the future, in what is embedded too", hex: "12 01 65  1a 05 10 07 a0 06 01  22 09 12 05 0a 01 61 40 01 20 02"},
+	{message: "CompareRequest", name: "truncated-item", about: "an item is cut", hex: "22 04 12 02 0a 05", invalid: "truncated"},
+	{message: "CompareRequest", name: "node-as-varint", about: "a known field of another wire type", hex: "18 01", invalid: "wire-type", ours: true},
+	{message: "PollResult", name: "truncated-seen", about: "the observation is cut", hex: "0a 02 08 01  12 06 0a 01 61 12 05 08", invalid: "truncated"},
+	{message: "PollResult", name: "bad-utf8-key", about: "a key is a string", hex: "0a 02 08 01  12 03 0a 01 ff", invalid: "utf-8"},
+	{message: "PollResult", name: "unknown-status", about: "a status that nobody knows", hex: "0a 02 08 0b", invalid: "enum", ours: true},
+	{message: "CompareResult", name: "bad-utf8-extra", about: "keys are strings", hex: "0a 02 08 01  22 01 ff", invalid: "utf-8"},
+	{message: "CompareResult", name: "node-as-varint", about: "a known field of another wire type", hex: "0a 02 08 01  10 01", invalid: "wire-type", ours: true},
 	{message: "BatchResult", name: "truncated", about: "an item is cut", hex: "0a 02 08", invalid: "truncated"},
 	{message: "HTTPRequest", name: "bad-utf8", about: "the path is a string", hex: "1a 01 ff", invalid: "utf-8"},
 	{message: "Sleep", name: "wire-type", about: "a known field of another wire type", hex: "0a 00", invalid: "wire-type", ours: true},

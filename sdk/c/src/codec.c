@@ -137,6 +137,7 @@ static void decode_request(pawl_call *call, reader *r, pawl_request *q) {
             q->saga = s;
             break;
         }
+        case 17: q->epoch = read_text(r); break;
         default: skip(r);
         }
     }
@@ -158,6 +159,89 @@ static pawl_request *decode_batch(pawl_call *call, reader *r, size_t *count) {
         ++*count;
     }
     return rs;
+}
+
+/* poll_request asks what changed at the target. */
+typedef struct poll_request {
+    pawl_str sink;
+    pawl_str cursor;
+    uint32_t timeout_ms;
+} poll_request;
+
+static void decode_poll(reader *r, poll_request *p) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: p->sink = read_text(r); break;
+        case 2: p->cursor = read_text(r); break;
+        case 3: p->timeout_ms = (uint32_t)read_uint(r); break;
+        default: skip(r);
+        }
+    }
+}
+
+static void decode_compare_node(reader *r, pawl_compare_node *n) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: n->prefix = read_bytes(r); break;
+        case 2: n->count = read_uint(r); break;
+        case 3: n->digest = read_bytes(r); break;
+        default: skip(r);
+        }
+    }
+}
+
+static void decode_compare_item(reader *r, pawl_compare_item *it) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: it->key = read_bytes(r); break;
+        case 2: it->content = read_bytes(r); break;
+        default: skip(r);
+        }
+    }
+}
+
+static void decode_compare_leaf(pawl_call *call, reader *r, pawl_compare_leaf *l) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: l->prefix = read_bytes(r); break;
+        case 2: {
+            pawl_compare_item *items = room_for_one(call, l->items, l->item_count, sizeof *items);
+            reader sub = read_message(r);
+            decode_compare_item(&sub, &items[l->item_count++]);
+            message_read(r, &sub);
+            l->items = items;
+            break;
+        }
+        default: skip(r);
+        }
+    }
+}
+
+static void decode_comparison(pawl_call *call, reader *r, pawl_comparison *c) {
+    for (uint32_t f; (f = next_field(r));) {
+        switch (f) {
+        case 1: c->sink = read_text(r); break;
+        case 2: c->epoch = read_text(r); break;
+        case 3: {
+            pawl_compare_node *nodes = room_for_one(call, c->nodes, c->node_count, sizeof *nodes);
+            reader sub = read_message(r);
+            decode_compare_node(&sub, &nodes[c->node_count++]);
+            message_read(r, &sub);
+            c->nodes = nodes;
+            break;
+        }
+        case 4: {
+            pawl_compare_leaf *leaves = room_for_one(call, c->leaves, c->leaf_count, sizeof *leaves);
+            reader sub = read_message(r);
+            decode_compare_leaf(call, &sub, &leaves[c->leaf_count++]);
+            message_read(r, &sub);
+            c->leaves = leaves;
+            break;
+        }
+        case 5: c->timeout_ms = (uint32_t)read_uint(r); break;
+        default: skip(r);
+        }
+    }
 }
 
 /* decode_pair adds the header that comes next in r to ps. */
@@ -302,6 +386,54 @@ static void encode_batch_result(writer *w, const void *value) {
         put_message(w, 2, encode_result, b->whole);
 }
 
+/* poll_result is what changed, where result is OK. */
+typedef struct poll_result {
+    pawl_result result;
+    pawl_changes changes;
+} poll_result;
+
+static void encode_seen(writer *w, const void *value) {
+    const pawl_seen *s = value;
+    put_text(w, 1, s->key);
+    writer size = {0};
+    encode_observation(&size, &s->observation);
+    if (size.len)
+        put_message(w, 2, encode_observation, &s->observation);
+}
+
+static void encode_poll_result(writer *w, const void *value) {
+    const poll_result *p = value;
+    put_message(w, 1, encode_result, &p->result);
+    for (size_t i = 0; i < p->changes.seen_count; i++)
+        put_message(w, 2, encode_seen, &p->changes.seen[i]);
+    put_text(w, 3, p->changes.cursor);
+    put_uint(w, 4, p->changes.more);
+    put_uint(w, 5, p->changes.reset);
+}
+
+/* compare_result is where the target differs, where result is OK. */
+typedef struct compare_result {
+    pawl_result result;
+    pawl_difference difference;
+} compare_result;
+
+/* put_blob_entry writes bytes that are an element: empty ones too. */
+static void put_blob_entry(writer *w, uint32_t field, pawl_str s) {
+    put_head(w, field, s.len);
+    put_bytes(w, s.data, s.len);
+}
+
+static void encode_compare_result(writer *w, const void *value) {
+    const compare_result *c = value;
+    put_message(w, 1, encode_result, &c->result);
+    for (size_t i = 0; i < c->difference.node_count; i++)
+        put_blob_entry(w, 2, c->difference.nodes[i]);
+    for (size_t i = 0; i < c->difference.item_count; i++)
+        put_blob_entry(w, 3, c->difference.items[i]);
+    for (size_t i = 0; i < c->difference.extra_count; i++)
+        put_entry(w, 4, c->difference.extra[i]);
+}
+
 /* put_ops writes a repeated enum, packed. */
 static void put_ops(writer *w, uint32_t field, uint32_t ops) {
     char b[32];
@@ -331,4 +463,5 @@ static void encode_manifest(writer *w, const void *value) {
     put_text(w, 16, pawl_string(m->overlap));
     for (const char *const *k = m->upstream_kinds; k && *k; k++)
         put_entry(w, 17, pawl_string(*k));
+    put_uint(w, 18, m->reports_content);
 }

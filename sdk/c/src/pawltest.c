@@ -29,6 +29,18 @@ pawl_result pawltest_run(pawl_call *call, uint32_t op, const pawl_request *r) {
     return run(call, number, r);
 }
 
+pawl_result pawltest_poll(pawl_call *call, pawl_str cursor, pawl_changes *changes) {
+    poll_result p = run_poll(call, cursor);
+    *changes = p.changes;
+    return p.result;
+}
+
+pawl_result pawltest_compare(pawl_call *call, const pawl_comparison *c, pawl_difference *difference) {
+    compare_result r = run_compare(call, c);
+    *difference = r.difference;
+    return r.result;
+}
+
 pawl_str pawltest_serve(pawl_call *call, int32_t op, pawl_str input) { return serve(call, op, input); }
 
 pawl_http_response pawltest_answer(pawl_call *call, pawl_str m) { return http_answer(call, m); }

@@ -8,8 +8,10 @@ enum {
     OP_APPLY = 4,
     OP_DELETE = 5,
     OP_APPLY_BATCH = 6,
+    OP_POLL = 7,
     OP_UNLOCK = 8,
-    OP_RESTORE = 9
+    OP_RESTORE = 9,
+    OP_COMPARE = 10
 };
 
 pawl_result pawl_success(void) { return (pawl_result){.status = PAWL_OK}; }
@@ -26,7 +28,8 @@ static pawl_manifest manifest_of(const pawl_manifest *m) {
     out.ops = (pawl_plugin.observe ? PAWL_OP_OBSERVE : 0) | (pawl_plugin.apply ? PAWL_OP_APPLY : 0) |
               (pawl_plugin.remove ? PAWL_OP_DELETE : 0) |
               (pawl_plugin.apply_batch && out.batch_max > 1 ? PAWL_OP_APPLY_BATCH : 0) |
-              (pawl_plugin.unlock ? PAWL_OP_UNLOCK : 0) | (pawl_plugin.restore ? PAWL_OP_RESTORE : 0);
+              (pawl_plugin.unlock ? PAWL_OP_UNLOCK : 0) | (pawl_plugin.restore ? PAWL_OP_RESTORE : 0) |
+              (pawl_plugin.poll ? PAWL_OP_POLL : 0) | (pawl_plugin.compare ? PAWL_OP_COMPARE : 0);
     return out;
 }
 
@@ -124,6 +127,51 @@ static pawl_str serve_batch(pawl_call *call, pawl_str input) {
     return message(call, encode_batch_result, &b);
 }
 
+/* run_poll and run_compare run the calls about the whole target. */
+static poll_result run_poll(pawl_call *call, pawl_str cursor) {
+    poll_result p = {{0}, {0}};
+    p.result = pawl_plugin.poll ? finish(call, OP_POLL, pawl_plugin.poll(call, cursor, &p.changes)) : not_implemented();
+    if (p.result.status == PAWL_OK && p.changes.seen_count > PAWL_MAX_SEEN)
+        p.result = pawl_fail(PAWL_REJECTED, PAWL_CAT(call, PAWL_STR("the adapter told of "),
+                                                     pawl_decimal(call, p.changes.seen_count),
+                                                     PAWL_STR(" objects in one poll, more than the 10000 allowed")));
+    if (p.result.status != PAWL_OK)
+        p.changes = (pawl_changes){0};
+    return p;
+}
+
+static compare_result run_compare(pawl_call *call, const pawl_comparison *c) {
+    compare_result r = {{0}, {0}};
+    r.result = pawl_plugin.compare ? finish(call, OP_COMPARE, pawl_plugin.compare(call, c, &r.difference)) : not_implemented();
+    if (r.result.status != PAWL_OK)
+        r.difference = (pawl_difference){0};
+    return r;
+}
+
+static pawl_str serve_poll(pawl_call *call, pawl_str input) {
+    reader r = reader_of(input);
+    poll_request q = {0};
+    decode_poll(&r, &q);
+    poll_result p = {{0}, {0}};
+    if (r.error)
+        p.result = malformed(call, &r);
+    else
+        p = run_poll(call, q.cursor);
+    return message(call, encode_poll_result, &p);
+}
+
+static pawl_str serve_compare(pawl_call *call, pawl_str input) {
+    reader r = reader_of(input);
+    pawl_comparison c = {0};
+    decode_comparison(call, &r, &c);
+    compare_result answer = {{0}, {0}};
+    if (r.error)
+        answer.result = malformed(call, &r);
+    else
+        answer = run_compare(call, &c);
+    return message(call, encode_compare_result, &answer);
+}
+
 /* serve runs one call and returns the message that answers it. */
 static pawl_str serve(pawl_call *call, int32_t op, pawl_str input) {
     reader r = reader_of(input);
@@ -134,6 +182,8 @@ static pawl_str serve(pawl_call *call, int32_t op, pawl_str input) {
         return message(call, encode_manifest, &m);
     }
     case OP_APPLY_BATCH: return serve_batch(call, input);
+    case OP_POLL: return serve_poll(call, input);
+    case OP_COMPARE: return serve_compare(call, input);
     case OP_CONFIGURE: {
         pawl_config c = {0};
         decode_config(call, &r, &c);

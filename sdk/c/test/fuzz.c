@@ -73,6 +73,26 @@ static pawl_result look_at_all(pawl_call *c, const pawl_request *rs, size_t n, p
     return pawl_success();
 }
 
+static pawl_result look_at_cursor(pawl_call *c, pawl_str cursor, pawl_changes *changes) {
+    must(pawl_valid_utf8(cursor), "a cursor is UTF-8");
+    pawl_seen *seen = pawl_alloc(c, sizeof *seen);
+    seen->key = cursor;
+    *changes = (pawl_changes){.seen = seen, .seen_count = 1, .cursor = cursor};
+    return pawl_success();
+}
+
+static pawl_result look_at_tree(pawl_call *c, const pawl_comparison *q, pawl_difference *d) {
+    pawl_str *nodes = pawl_alloc(c, q->node_count * sizeof *nodes);
+    look(q->sink), look(q->epoch);
+    for (size_t i = 0; i < q->node_count; i++)
+        look(nodes[i] = q->nodes[i].prefix), look(q->nodes[i].digest);
+    for (size_t i = 0; i < q->leaf_count; i++)
+        for (size_t j = 0; j < q->leaves[i].item_count; j++)
+            look(q->leaves[i].items[j].key), look(q->leaves[i].items[j].content);
+    *d = (pawl_difference){.nodes = nodes, .node_count = q->node_count};
+    return pawl_success();
+}
+
 static pawl_result look_at_config(pawl_call *c, const pawl_config *config) {
     (void)c;
     look(config->sink), look(config->json);
@@ -90,6 +110,8 @@ const pawl_adapter pawl_plugin = {
     .apply_batch = look_at_all,
     .restore = look_at_image,
     .unlock = look_at_saga,
+    .poll = look_at_cursor,
+    .compare = look_at_tree,
 };
 
 pawl_http_response pawltest_upstream(pawl_call *call, const pawl_http_request *request) {
@@ -137,7 +159,7 @@ static pawl_str damaged(pawl_call *c, pawl_str s) {
 }
 
 static void fuzz_messages(pawl_call *c, pawl_str in) {
-    for (int32_t op = 0; op <= 10; op++)
+    for (int32_t op = 0; op <= 11; op++)
         look(pawltest_serve(c, op, in));
     pawl_http_response p = pawltest_answer(c, in);
     look(p.body), look(p.failure_message), look(pawl_http_header(&p, "Retry-After"));

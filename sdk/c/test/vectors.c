@@ -149,6 +149,33 @@ static pawl_str value_of_request(pawl_call *c, const void *v) {
     add_text(&o, "uid", q->uid);
     if (q->saga)
         add(&o, "saga", value_of_saga(c, q->saga));
+    add_text(&o, "epoch", q->epoch);
+    return done(&o);
+}
+
+static pawl_str value_of_compare_node(pawl_call *c, const void *v) {
+    const pawl_compare_node *n = v;
+    object o = {c, {0}};
+    add_bytes(&o, "prefix", n->prefix);
+    add_u64(&o, "count", n->count);
+    add_bytes(&o, "digest", n->digest);
+    return done(&o);
+}
+
+static pawl_str value_of_compare_item(pawl_call *c, const void *v) {
+    const pawl_compare_item *it = v;
+    object o = {c, {0}};
+    add_bytes(&o, "key", it->key);
+    add_bytes(&o, "content", it->content);
+    return done(&o);
+}
+
+static pawl_str value_of_compare_leaf(pawl_call *c, const void *v) {
+    const pawl_compare_leaf *l = v;
+    object o = {c, {0}};
+    add_bytes(&o, "prefix", l->prefix);
+    if (l->item_count)
+        add(&o, "items", list(c, l->item_count, l->items, sizeof *l->items, value_of_compare_item));
     return done(&o);
 }
 
@@ -183,6 +210,24 @@ static bool read_value(pawl_call *c, pawl_str name, reader *r, pawl_str *value) 
         const pawl_request *v = decode_batch(c, r, &n);
         if (n)
             add(&o, "items", list(c, n, v, sizeof *v, value_of_request));
+        *value = done(&o);
+    } else if (pawl_equal(name, PAWL_STR("PollRequest"))) {
+        poll_request v = {0};
+        decode_poll(r, &v);
+        add_text(&o, "sink", v.sink);
+        add_text(&o, "cursor", v.cursor);
+        add_u32(&o, "timeout_ms", v.timeout_ms);
+        *value = done(&o);
+    } else if (pawl_equal(name, PAWL_STR("CompareRequest"))) {
+        pawl_comparison v = {0};
+        decode_comparison(c, r, &v);
+        add_text(&o, "sink", v.sink);
+        add_text(&o, "epoch", v.epoch);
+        if (v.node_count)
+            add(&o, "nodes", list(c, v.node_count, v.nodes, sizeof *v.nodes, value_of_compare_node));
+        if (v.leaf_count)
+            add(&o, "leaves", list(c, v.leaf_count, v.leaves, sizeof *v.leaves, value_of_compare_leaf));
+        add_u32(&o, "timeout_ms", v.timeout_ms);
         *value = done(&o);
     } else if (pawl_equal(name, PAWL_STR("HTTPResponse"))) {
         pawl_http_response v = {0};
@@ -242,7 +287,7 @@ static const char *const statuses[] = {"",         "OK",          "NOT_FOUND",  
                                        "UNAUTHORIZED", "RETRY",   "UNREACHABLE"};
 static const char *const tris[] = {"", "YES", "NO"};
 static const char *const ops[] = {"",          "",         "", "OP_OBSERVE", "OP_APPLY", "OP_DELETE", "OP_APPLY_BATCH",
-                                  "OP_POLL", "OP_UNLOCK", "OP_RESTORE"};
+                                  "OP_POLL", "OP_UNLOCK", "OP_RESTORE", "OP_COMPARE"};
 
 static pawl_str *strings(pawl_call *c, const pawl_json *v, size_t *count) {
     pawl_str *out = pawl_alloc(c, (v ? v->count : 0) * sizeof *out);
@@ -337,7 +382,38 @@ static pawl_manifest to_manifest(pawl_call *c, const pawl_json *v) {
     for (size_t i = 0; i < n; i++)
         kinds[i] = c_string(c, names[i]);
     m.upstream_kinds = kinds;
+    m.reports_content = flag(v, "reports_content");
     return m;
+}
+
+static poll_result to_poll_result(pawl_call *c, const pawl_json *v) {
+    poll_result p = {to_result(c, pawl_json_get(v, "result")), {0}};
+    const pawl_json *seen = pawl_json_get(v, "seen");
+    pawl_seen *out = pawl_alloc(c, (seen ? seen->count : 0) * sizeof *out);
+    for (const pawl_json *e = seen ? seen->first : NULL; e; e = e->next) {
+        out[p.changes.seen_count].key = text(e, "key");
+        out[p.changes.seen_count++].observation = to_observation(c, pawl_json_get(e, "observation"));
+    }
+    p.changes.seen = out;
+    p.changes.cursor = text(v, "cursor");
+    p.changes.more = flag(v, "more");
+    p.changes.reset = flag(v, "reset");
+    return p;
+}
+
+static pawl_str *blobs(pawl_call *c, const pawl_json *v, size_t *count) {
+    pawl_str *out = strings(c, v, count);
+    for (size_t i = 0; i < *count; i++)
+        out[i] = unhex(c, out[i]);
+    return out;
+}
+
+static compare_result to_compare_result(pawl_call *c, const pawl_json *v) {
+    compare_result r = {to_result(c, pawl_json_get(v, "result")), {0}};
+    r.difference.nodes = blobs(c, pawl_json_get(v, "nodes"), &r.difference.node_count);
+    r.difference.items = blobs(c, pawl_json_get(v, "items"), &r.difference.item_count);
+    r.difference.extra = strings(c, pawl_json_get(v, "extra"), &r.difference.extra_count);
+    return r;
 }
 
 /* write_value encodes a message that the plugin sends; false: it does not. */
@@ -352,6 +428,12 @@ static bool write_value(pawl_call *c, pawl_str name, const pawl_json *v, pawl_st
         for (const pawl_json *e = items ? items->first : NULL; e; e = e->next)
             rs[b.count++] = to_result(c, e);
         *out = message(c, encode_batch_result, &b);
+    } else if (pawl_equal(name, PAWL_STR("PollResult"))) {
+        poll_result p = to_poll_result(c, v);
+        *out = message(c, encode_poll_result, &p);
+    } else if (pawl_equal(name, PAWL_STR("CompareResult"))) {
+        compare_result r = to_compare_result(c, v);
+        *out = message(c, encode_compare_result, &r);
     } else if (pawl_equal(name, PAWL_STR("Manifest"))) {
         pawl_manifest m = to_manifest(c, v);
         *out = message(c, encode_manifest, &m);

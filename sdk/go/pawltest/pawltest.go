@@ -146,6 +146,44 @@ func (s *Sink) Unlock(r *pawl.Request) Outcome {
 	})
 }
 
+// Poll runs the adapter's Poll, which it must have; an error fails the test.
+func (s *Sink) Poll(cursor string) pawl.Changes {
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	c, err := s.adapter.(pawl.Poller).Poll(ctx, cursor)
+	if err != nil || len(c.Seen) > pawl.MaxSeen {
+		s.t.Fatalf("a poll from %q ended with %d objects: %v", cursor, len(c.Seen), err)
+	}
+	for _, seen := range c.Seen {
+		if seen.Observation.Exists && seen.Observation.Content == nil {
+			s.t.Errorf("a poll saw %q, which exists, without its content", seen.Key)
+		}
+	}
+	return c
+}
+
+// PollError runs the adapter's Poll, which it must have, and returns its error.
+func (s *Sink) PollError(cursor string) error {
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	_, err := s.adapter.(pawl.Poller).Poll(ctx, cursor)
+	return err
+}
+
+// Compare runs the adapter's Compare, which it must have; an error fails the test.
+func (s *Sink) Compare(c *pawl.Comparison) pawl.Difference {
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	d, err := s.adapter.(pawl.Comparer).Compare(ctx, c)
+	if err != nil {
+		s.t.Fatalf("a comparison ended with: %v", err)
+	}
+	return d
+}
+
 // ApplyBatch runs the adapter's ApplyBatch, which it must have, and returns an
 // outcome per request; an error for the batch as a whole fails the test.
 func (s *Sink) ApplyBatch(rs []*pawl.Request) []Outcome {

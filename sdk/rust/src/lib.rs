@@ -69,6 +69,7 @@ mod sha256;
 pub mod testing;
 #[cfg(test)]
 mod vectors;
+mod whole;
 
 pub use context::{Context, Level};
 pub use error::{Error, Failure};
@@ -82,6 +83,7 @@ pub use message::{
 pub use plugin::{Configured, Plugin};
 pub use saga::{Image, SagaRun, MAX_IMAGE_BYTES};
 pub use sha256::{hex, sha256};
+pub use whole::{Changes, CompareItem, CompareLeaf, CompareNode, Comparison, Difference, Seen, MAX_SEEN};
 
 /// What an adapter's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -22,12 +22,14 @@ wire_enum! {
         Delete = 5,
         /// Apply several at once.
         ApplyBatch = 6,
-        /// Reserved.
+        /// Tell what changed at the target.
         Poll = 7,
         /// Give up what a saga's run holds.
         Unlock = 8,
         /// Undo what a saga's step did.
         Restore = 9,
+        /// Say where the target differs.
+        Compare = 10,
     }
 }
 
@@ -218,6 +220,9 @@ message! {
         15 uid: String,
         /// What the call knows of the saga that it belongs to; None: there is none.
         16 saga: Option<SagaRun>,
+        /// Of the store that the resource is in: another one after it was restored.
+        /// Generations compare within one epoch alone. Empty in a saga's call.
+        17 epoch: String,
     }
 }
 
@@ -240,14 +245,14 @@ message! {
         7 match_attempted: Tri,
         /// Paths that differ from what is desired; never values.
         8 differing: Vec<String>,
-        /// For diffs, where it is reported; of a saga's call without
-        /// [`SagaRun::before`], the content of that image.
+        /// The object in the form of a payload, where [`Manifest::reports_content`] is
+        /// set; of a saga's call without [`SagaRun::before`], the content of that image.
         9, 10 content: Option<Vec<u8>>,
         /// When the target changed it, in milliseconds since 1970; 0: not known.
         11 at_unix_ms: i64,
         /// What else is worth showing.
         12 meta: BTreeMap<String, String>,
-        /// Reserved.
+        /// Kept with the ack: how far the target's changes were known when this was seen.
         13 cursor: String,
         /// The object's own id, a new one after delete and create.
         14 uid: String,
@@ -317,14 +322,15 @@ message! {
         12 lock: bool,
         /// Marks what a saga writes, and observe tells by `ours` whether that landed.
         13 mark: bool,
-        /// Reserved.
-        14 poll: bool,
         /// Requests of one batch; 0 or 1: there are none.
         15 batch_max: u32,
         /// Which keys must not share a batch: "" (all may) or "key-prefix".
         16 overlap: String,
         /// Kinds of upstreams that the adapter talks to.
         17 upstream_kinds: Vec<String>,
+        /// What observe and poll see of an object that exists has its content, in the
+        /// form of a payload. Poll needs it.
+        18 reports_content: bool,
     }
 }
 

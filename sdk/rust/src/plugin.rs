@@ -15,12 +15,15 @@ use crate::message::{
     MAX_ADAPTER_STATE_BYTES,
 };
 use crate::saga;
+use crate::whole::{self, Changes, CompareAnswer, Comparison, Difference, PollAnswer, PollRequest};
 use crate::wire::{Enum, Malformed, Message};
 use crate::Result;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 type Configure<A> = Box<dyn Fn(Context, Config) -> Boxed<Result<Configured<A>>>>;
 type Single<A> = Box<dyn Fn(Rc<A>, Context, Request) -> Boxed<Result<Observation>>>;
+type Poll<A> = Box<dyn Fn(Rc<A>, Context, String) -> Boxed<Result<Changes>>>;
+type Compare<A> = Box<dyn Fn(Rc<A>, Context, Comparison) -> Boxed<Result<Difference>>>;
 type Batch<A> = Box<dyn Fn(Rc<A>, Context, Vec<Request>) -> Boxed<Result<Vec<Result<Observation>>>>>;
 
 /// A manifest and the async functions that keep its promises. `A` is the
@@ -31,6 +34,8 @@ pub struct Plugin<A> {
     configure: Configure<A>,
     single: BTreeMap<u64, Single<A>>, // by op
     batch: Option<Batch<A>>,
+    poll: Option<Poll<A>>,
+    compare: Option<Compare<A>>,
     adapter: Rc<RefCell<Option<Rc<A>>>>,
 }
 
@@ -75,6 +80,8 @@ impl<A: 'static> Plugin<A> {
             configure: Box::new(move |cx, config| Box::pin(configure(cx, config))),
             single: BTreeMap::new(),
             batch: None,
+            poll: None,
+            compare: None,
             adapter: Rc::default(),
         }
     }
@@ -152,6 +159,29 @@ impl<A: 'static> Plugin<A> {
         self
     }
 
+    /// Tells what changed at the target after a cursor, which is what an earlier poll
+    /// answered; "" is the beginning, where everything counts as changed. It changes
+    /// nothing, and leaves nothing out: what changes while it runs comes with the next
+    /// one. It needs [`Manifest::reports_content`].
+    pub fn poll<F, R>(mut self, f: F) -> Plugin<A>
+    where
+        F: Fn(Rc<A>, Context, String) -> R + 'static,
+        R: Future<Output = Result<Changes>> + 'static,
+    {
+        self.poll = Some(Box::new(move |a, cx, cursor| Box::pin(f(a, cx, cursor))));
+        self
+    }
+
+    /// Says where the target differs from what is asked.
+    pub fn compare<F, R>(mut self, f: F) -> Plugin<A>
+    where
+        F: Fn(Rc<A>, Context, Comparison) -> R + 'static,
+        R: Future<Output = Result<Difference>> + 'static,
+    {
+        self.compare = Some(Box::new(move |a, cx, c| Box::pin(f(a, cx, c))));
+        self
+    }
+
     /// The manifest as the host sees it.
     pub fn manifest(&self) -> Manifest {
         self.with_ops(self.manifest.clone())
@@ -163,6 +193,8 @@ impl<A: 'static> Plugin<A> {
             if self.batch.is_some() && m.batch_max > 1 {
                 m.ops.push(Op::ApplyBatch);
             }
+            m.ops.extend(self.poll.as_ref().map(|_| Op::Poll));
+            m.ops.extend(self.compare.as_ref().map(|_| Op::Compare));
         }
         m
     }
@@ -219,8 +251,30 @@ impl<A: 'static> Plugin<A> {
                     let items = items.into_iter().map(|item| finish(Op::Apply.number(), item)).collect();
                     BatchAnswer { items, whole: None }.encode()
                 }
-                Ok(items) => whole(Error::retry(format!("the adapter answered {} items to a batch of {}", items.len(), asked))),
-                Err(e) => whole(e),
+                Ok(items) => batch_failed(Error::retry(format!("the adapter answered {} items to a batch of {}", items.len(), asked))),
+                Err(e) => batch_failed(e),
+            }
+        }))
+    }
+
+    fn serve_poll(&self, cx: Context, op: u64, input: &[u8]) -> Result<Task> {
+        let (adapter, f) = self.ready(self.poll.as_ref(), op)?;
+        let told = f(adapter, cx, PollRequest::decode(input).map_err(malformed)?.cursor);
+        Ok(Box::pin(async move {
+            match told.await.and_then(whole::bounded) {
+                Ok(changes) => PollAnswer::of(done(), changes).encode(),
+                Err(e) => poll_failed(e),
+            }
+        }))
+    }
+
+    fn serve_compare(&self, cx: Context, op: u64, input: &[u8]) -> Result<Task> {
+        let (adapter, f) = self.ready(self.compare.as_ref(), op)?;
+        let found = f(adapter, cx, Comparison::decode(input).map_err(malformed)?);
+        Ok(Box::pin(async move {
+            match found.await {
+                Ok(difference) => CompareAnswer::of(done(), difference).encode(),
+                Err(e) => compare_failed(e),
             }
         }))
     }
@@ -239,7 +293,9 @@ impl<A: 'static> Serve for Plugin<A> {
         match Op::from_number(number) {
             Some(Op::Describe) => answered(self.manifest().encode()),
             Some(Op::Configure) => self.serve_configure(cx, input),
-            Some(Op::ApplyBatch) => self.serve_batch(cx, number, input).unwrap_or_else(|e| answered(whole(e))),
+            Some(Op::ApplyBatch) => self.serve_batch(cx, number, input).unwrap_or_else(|e| answered(batch_failed(e))),
+            Some(Op::Poll) => self.serve_poll(cx, number, input).unwrap_or_else(|e| answered(poll_failed(e))),
+            Some(Op::Compare) => self.serve_compare(cx, number, input).unwrap_or_else(|e| answered(compare_failed(e))),
             _ => self.serve_single(cx, number, input).unwrap_or_else(|e| answered(failed(e).encode())),
         }
     }
@@ -295,7 +351,20 @@ fn failed(e: Error) -> Answer {
     }
 }
 
-fn whole(e: Error) -> Vec<u8> {
+/// Success, of which nothing else is to be said.
+fn done() -> Answer {
+    Answer { status: Status::Ok, ..Answer::default() }
+}
+
+fn poll_failed(e: Error) -> Vec<u8> {
+    PollAnswer::of(failed(e), Changes::default()).encode()
+}
+
+fn compare_failed(e: Error) -> Vec<u8> {
+    CompareAnswer::of(failed(e), Difference::default()).encode()
+}
+
+fn batch_failed(e: Error) -> Vec<u8> {
     BatchAnswer { items: Vec::new(), whole: Some(failed(e)) }.encode()
 }
 

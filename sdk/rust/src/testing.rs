@@ -42,6 +42,7 @@ use crate::message::{
 use crate::plugin::Plugin;
 use crate::saga::Image;
 use crate::sha256::sha256;
+use crate::whole::{Changes, CompareAnswer, Comparison, Difference, PollAnswer, PollRequest};
 use crate::wire::Message;
 
 /// Name of the upstream that a [`Sink`] grants.
@@ -112,6 +113,14 @@ impl Outcome {
             adapter_state: o.adapter_state,
             payload: None,
         }
+    }
+}
+
+/// How a call about the whole target ended, where that is no success.
+fn succeeded(result: Option<Answer>) -> Result<(), Outcome> {
+    match result.unwrap_or_default() {
+        a if a.status == Status::Ok => Ok(()),
+        a => Err(Outcome::of(a)),
     }
 }
 
@@ -193,6 +202,21 @@ impl Sink {
             Some(whole) => Err(Outcome::of(whole)),
             None => Ok(answer.items.into_iter().map(Outcome::of).collect()),
         }
+    }
+
+    /// Runs poll; the error is how it failed.
+    pub fn poll(&self, cursor: &str) -> Result<Changes, Outcome> {
+        let input = PollRequest { cursor: cursor.to_owned(), ..PollRequest::default() };
+        let answer: PollAnswer = self.call(Op::Poll, &input);
+        succeeded(answer.result)?;
+        Ok(Changes { seen: answer.seen, cursor: answer.cursor, more: answer.more, reset: answer.reset })
+    }
+
+    /// Runs compare; the error is how it failed.
+    pub fn compare(&self, c: &Comparison) -> Result<Difference, Outcome> {
+        let answer: CompareAnswer = self.call(Op::Compare, c);
+        succeeded(answer.result)?;
+        Ok(Difference { nodes: answer.nodes, items: answer.items, extra: answer.extra })
     }
 
     /// The requests that the target got so far.

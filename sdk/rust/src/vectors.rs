@@ -9,6 +9,7 @@ use std::fs;
 use crate::hex;
 use crate::json::{self, Value};
 use crate::message::{Answer, BatchAnswer, BatchRequest, Config, HttpAnswer, HttpRequest, Manifest, Op, Request, Sleep};
+use crate::whole::{CompareAnswer, Comparison, PollAnswer, PollRequest};
 use crate::wire::{Enum, Malformed, Message};
 
 type Members = Vec<(String, Value)>;
@@ -110,6 +111,14 @@ impl Show for Vec<String> {
     }
 }
 
+impl Show for Vec<Vec<u8>> {
+    fn show(&self, name: &str, to: &mut Members) {
+        if !self.is_empty() {
+            put(to, name, self.iter().map(|b| hex(b).into()).collect::<Vec<_>>());
+        }
+    }
+}
+
 impl Show for BTreeMap<String, String> {
     fn show(&self, name: &str, to: &mut Members) {
         if !self.is_empty() {
@@ -176,6 +185,10 @@ fn pass_by_name(message: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), Malform
         "Result" => pass::<Answer>(bytes),
         "BatchRequest" => pass::<BatchRequest>(bytes),
         "BatchResult" => pass::<BatchAnswer>(bytes),
+        "PollRequest" => pass::<PollRequest>(bytes),
+        "PollResult" => pass::<PollAnswer>(bytes),
+        "CompareRequest" => pass::<Comparison>(bytes),
+        "CompareResult" => pass::<CompareAnswer>(bytes),
         "Manifest" => pass::<Manifest>(bytes),
         "HTTPRequest" => pass::<HttpRequest>(bytes),
         "HTTPResponse" => pass::<HttpAnswer>(bytes),

@@ -311,6 +311,18 @@ impl Field for Vec<String> {
     }
 }
 
+impl Field for Vec<Vec<u8>> {
+    fn write(&self, number: u32, out: &mut Vec<u8>) {
+        for bytes in self {
+            put_bytes(out, number, bytes);
+        }
+    }
+    fn read(&mut self, d: &mut Decoder<'_>) -> Result<(), Malformed> {
+        self.push(d.bytes()?.to_vec());
+        Ok(())
+    }
+}
+
 impl<M: Message> Field for Option<M> {
     fn write(&self, number: u32, out: &mut Vec<u8>) {
         if let Some(message) = self {
