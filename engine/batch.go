@@ -15,7 +15,7 @@ import (
 // gather returns d and, where its sink takes batches, more fresh work to go with it:
 // items that the adapter calls overlapping never share a batch (R57). e.mu is held.
 func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch {
-	overlap := e.targets[d.Key.Sink].fitting().rules.Manifest.Overlap
+	overlap := e.targets.of(d.Key.Sink).fitting().rules.Manifest.Overlap
 	chosen := []record.Key{d.Key}
 	fits := func(key record.Key) bool {
 		if overlap != nil {
@@ -49,9 +49,15 @@ func (e *Engine) deliverBatch(ds []departure) {
 		e.applyBatch(together)
 	}
 	var wg sync.WaitGroup
+	ended := together[:0]
 	for _, w := range all {
+		if w.core.Step() == reconcile.Done {
+			ended = append(ended, w)
+			continue
+		}
 		wg.Go(func() { e.proceed(w) })
 	}
+	e.settleAll(ended)
 	wg.Wait()
 }
 
@@ -87,9 +93,10 @@ func (e *Engine) callBatch(ws []*delivery) (results []sink.Result, whole bool) {
 	for i, w := range ws {
 		reqs[i] = w.core.Request()
 	}
-	defer t.enter(e.calls)()
-	ctx, cancel := e.bounded(ws[0].target, ws[0].fitting)
+	defer ws[0].fitting.enter(e.calls)()
+	ctx, cancel := e.bounded(ws[0].fitting)
 	defer cancel()
+	ctx, end := e.batchStep(ctx, ws)
 	began := time.Now()
 	results, whole = invokeBatch(ctx, ws[0].fitting.sink.(sink.Batcher), reqs)
 	if want := len(ws); whole && len(results) != 1 || !whole && len(results) != want {
@@ -102,6 +109,7 @@ func (e *Engine) callBatch(ws []*delivery) (results []sink.Result, whole bool) {
 		results[i].Suspect = results[i].Suspect || whole && results[i].Status == sink.Fault
 		e.obs.CallDone(reqs[i].Key, "apply-batch", results[i].Status, now.Sub(began))
 	}
+	end(results)
 	t.note(results[0], now)
 	return results, whole
 }

@@ -31,6 +31,7 @@ func (e *Engine) committed(c *outbox.Committed, now time.Time) {
 	} else {
 		e.sched.Set(c.Key, e.replan(c, now))
 	}
+	e.intake.set(c.Key, !c.Removed && c.Record.Desired.Exists() && e.rulesOf(c.Key).TakesIn(&c.Record.Desired))
 	if c.Removed || c.Record.Desired.Gone {
 		e.objects.release(c.Key)
 	}
@@ -42,7 +43,7 @@ func (e *Engine) committed(c *outbox.Committed, now time.Time) {
 // at no later than was planned: a source that counts on without changing anything
 // must not put drift checks off for ever (R33).
 func (e *Engine) replan(c *outbox.Committed, now time.Time) schedule.Plan {
-	p := e.due(outbox.HeadOf(c.Key, &c.Record), now)
+	p := e.due(outbox.HeadOf(c.Key, c.Record), now)
 	old, ok := e.sched.Lookup(c.Key)
 	checks := p.Class == schedule.Check && old.Class == schedule.Check && p.Phase == old.Phase
 	if ok && checks && !old.InFlight && !old.Held && old.At.Before(p.At) && !old.At.IsZero() {

@@ -22,8 +22,9 @@ type delivery struct {
 	flight  *flight
 	core    *reconcile.Delivery
 	began   time.Time
-	failed  time.Time // when the resource last failed before
-	settled bool      // the schedule knows that it is done
+	failed  time.Time     // when the resource last failed before
+	settled bool          // the schedule knows that it is done
+	trace   DeliveryTrace // nil: nobody follows it
 }
 
 // deliver brings one resource to its desired state, or one attempt nearer.
@@ -36,7 +37,10 @@ func (e *Engine) deliver(d departure) {
 // begin loads a resource that is due and asks the core how to go about it; nil
 // where there is nothing to deliver.
 func (e *Engine) begin(d departure) *delivery {
-	w := &delivery{key: d.Key, target: e.targets[d.Key.Sink], fitting: d.fitting, flight: d.flight, began: time.Now()}
+	w := &delivery{key: d.Key, target: d.target, fitting: d.fitting, flight: d.flight, began: time.Now()}
+	if over := e.looks.over(d.Key, d.flight); over != nil {
+		<-over // bounded by the time of one call
+	}
 	rec, err := e.load(w)
 	switch {
 	case err != nil:
@@ -84,6 +88,7 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 	ticket := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		rec = cur
 		w.flight.read(cur.Desired.Generation)
+		e.follow(w, &cur)
 		return outbox.Change{}, nil
 	})
 	return rec, ticket.Wait(context.Background())
@@ -92,10 +97,13 @@ func (e *Engine) load(w *delivery) (outbox.Record, error) {
 // call makes the one call that a delivery asks for.
 func (e *Engine) call(w *delivery) sink.Result {
 	step := w.core.Step()
-	defer w.target.enter(e.calls)()
-	ctx, cancel := e.bounded(w.target, w.fitting)
+	defer w.fitting.enter(e.calls)()
+	ctx, cancel := e.bounded(w.fitting)
 	defer cancel()
-	return e.made(w.target, w.key, step.String(), func() sink.Result { return invoke(ctx, w.fitting.sink, step, w.core.Request()) })
+	ctx, end := w.step(ctx, step.String())
+	res := e.made(w.target, w.key, step.String(), func() sink.Result { return invoke(ctx, w.fitting.sink, step, w.core.Request()) })
+	end(res.Status.String())
+	return res
 }
 
 // made makes a call about key, and tells what came of it; what names it in metrics.
@@ -109,11 +117,11 @@ func (e *Engine) made(t *target, key record.Key, what string, call func() sink.R
 }
 
 // bounded bounds one call, where the sink does not do so itself (R49).
-func (e *Engine) bounded(t *target, f *fitting) (context.Context, context.CancelFunc) {
+func (e *Engine) bounded(f *fitting) (context.Context, context.CancelFunc) {
 	if f.rules.Manifest.OwnTimeout {
 		return e.calls, func() {}
 	}
-	return context.WithTimeout(e.calls, t.opts.Timeout)
+	return context.WithTimeout(e.calls, f.opts.Timeout)
 }
 
 // guarded makes a call. A panic in it is the sink's fault, not the end of the engine.
@@ -157,55 +165,94 @@ func checked(res sink.Result) sink.Result {
 
 // storeInterim makes durable what must be before the next call (R23, R51).
 func (e *Engine) storeInterim(w *delivery) error {
-	return e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
+	_, end := w.step(e.calls, "commit")
+	return commit(end, e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 		if !cur.Desired.Exists() {
 			return outbox.Change{}, nil
 		}
 		return outbox.Change{Status: w.core.Interim(&cur.Status)}, nil
-	}).Wait(context.Background())
+	}).Wait(context.Background()))
+}
+
+// outcome is how a delivery ended, on its way into the store.
+type outcome struct {
+	*delivery
+	now        time.Time
+	verdict    schedule.Verdict
+	settlement reconcile.Settlement
+	head       *outbox.Head // of a record that the outcome does not change; else nil
+	ticket     outbox.Ticket
+	last       bool         // no delivery is owed any more
+	committed  func(string) // ends the step of the commit
 }
 
 // settle ends a delivery: it tells the schedule, stores the outcome and, when
 // that is done, gives the resource free for its next delivery.
-func (e *Engine) settle(w *delivery) {
-	now, core := time.Now(), w.core
+func (e *Engine) settle(w *delivery) { e.settleAll([]*delivery{w}) }
+
+// settleAll settles deliveries. All outcomes are queued before one is waited for, so
+// that those of a batch share a commit.
+func (e *Engine) settleAll(ws []*delivery) {
+	outcomes := make([]outcome, len(ws))
+	for i, w := range ws {
+		outcomes[i].delivery = w
+		e.submitOutcome(&outcomes[i])
+	}
+	e.wakeDispatcher() // their places in flight are free, long before their outcomes are durable
+	for i := range outcomes {
+		e.stored(&outcomes[i])
+	}
+}
+
+// submitOutcome tells the schedule how a delivery ended, and queues what is to be
+// stored of it.
+func (e *Engine) submitOutcome(o *outcome) {
+	w, core := o.delivery, o.core
+	o.now = time.Now()
 	e.mu.Lock()
 	e.settling++
-	verdict := e.sched.Done(w.key, now, schedule.Report{Answered: core.Answered(), Unanswered: core.Unanswered(), Failed: w.failed, Started: w.began})
-	v := reconcile.Verdict{Now: now, Charge: verdict.Charge, Random: e.random.Float64(), Contender: e.objects.claim(w.key, core.Object())}
+	o.verdict = e.sched.Done(w.key, o.now, schedule.Report{Answered: core.Answered(), Unanswered: core.Unanswered(), Failed: w.failed, Started: w.began})
+	v := reconcile.Verdict{Now: o.now, Charge: o.verdict.Charge, Random: e.random.Float64(), Contender: e.objects.claim(w.key, core.Object())}
 	w.settled = true
 	if core.Answered() {
 		e.sched.SetUnsure(w.key, false)
 	}
 	if pause, whole := core.RetryAfter(); whole {
-		e.sched.PauseSink(w.key.Sink, now.Add(pause))
+		e.sched.PauseSink(w.key.Sink, o.now.Add(pause))
 	}
 	e.mu.Unlock()
-	e.wakeDispatcher() // its place in flight is free, long before its outcome is durable
 
-	var s reconcile.Settlement
-	var head outbox.Head
-	err := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
-		s = core.Settle(cur, v)
-		head = outbox.HeadOf(w.key, &cur)
+	_, o.committed = w.step(e.calls, "commit")
+	o.ticket = e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
+		if o.settlement = core.Settle(cur, v); o.settlement.Change.Empty() {
+			head := outbox.HeadOf(w.key, &cur)
+			o.head = &head
+		}
+		o.last = settledBy(&o.settlement.Change, cur)
 		if core.Answered() {
 			w.flight.read(0) // nothing is under way any more
 		} else {
 			w.flight.read(core.Generation()) // in case that this commit fails
 		}
-		return s.Change, nil
-	}).Wait(context.Background())
-	if err != nil {
+		return o.settlement.Change, nil
+	})
+}
+
+// stored waits until an outcome is durable, and ends its flight.
+func (e *Engine) stored(o *outcome) {
+	w := o.delivery
+	if err := commit(o.committed, o.ticket.Wait(context.Background())); err != nil {
 		e.abort(w, err)
 		return
 	}
+	w.followed(string(o.settlement.Outcome), o.last)
 	e.land(w, func() {
 		e.flights.find(w.key)
-		if s.Change.Empty() && !w.flight.overtaken.Load() {
-			e.sched.Settle(w.key, e.due(head, now)) // nothing was stored; the next check is planned all the same
+		if o.head != nil && !w.flight.overtaken.Load() {
+			e.sched.Settle(w.key, e.due(*o.head, o.now)) // nothing was stored; the next check is planned all the same
 		}
 	})
-	e.report(w, &s, verdict)
+	e.report(w, &o.settlement, o.verdict)
 }
 
 // land ends a flight; plan is called under the lock, before the resource may be
@@ -231,6 +278,7 @@ func (e *Engine) abort(w *delivery, err error) {
 		e.log.Error("a delivery could not be read or stored; it is tried again", "sink", w.key.Sink, "key", w.key.Name, "error", err,
 			"hint", "if this goes on, stop the daemon and run `pawl store check`")
 	}
+	w.followed("error", false)
 	now := time.Now()
 	if !w.settled {
 		e.done(w.key, now)
@@ -243,7 +291,7 @@ func (e *Engine) abort(w *delivery, err error) {
 			return // what was committed since has planned it
 		}
 		if entry, ok := e.sched.Lookup(w.key); ok && !entry.Removed {
-			entry.At, entry.Class = now.Add(min(10*w.target.opts.RetryBase, w.target.opts.RetryMax)), schedule.Retry
+			entry.At, entry.Class = now.Add(min(10*w.fitting.opts.RetryBase, w.fitting.opts.RetryMax)), schedule.Retry
 			e.sched.Set(w.key, entry.Plan)
 		}
 	})
@@ -259,6 +307,7 @@ func (e *Engine) done(key record.Key, now time.Time) {
 
 // hold makes no call: the resource was suspended after its dispatch.
 func (e *Engine) hold(w *delivery, rec *outbox.Record) {
+	w.followed("held", false)
 	e.done(w.key, w.began)
 	e.land(w, func() {
 		if !w.flight.overtaken.Load() {

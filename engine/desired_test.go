@@ -375,6 +375,34 @@ func TestR67_ARestoredStoreHoldsItsSinksUntilConfirmed(t *testing.T) {
 	})
 }
 
+func TestR67_ASinkIsReleasedFromARestoreAloneNotFromAnOperator(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.put("a", `1`)
+		b.settle()
+		if err := b.Close(b.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.disk.SetEpoch("after-restore", true)
+		b.open()
+		if released, err := b.ReleaseRestored("web"); err != nil || !released {
+			t.Errorf("released: %v, %v", released, err)
+		}
+		b.reopen()
+		if s := b.Sinks()[0]; s.Suspended {
+			t.Error("a released sink is suspended again after a restart")
+		}
+		if err := b.SuspendSink(b.t.Context(), "web"); err != nil {
+			t.Fatal(err)
+		}
+		if released, err := b.ReleaseRestored("web"); err != nil || released || b.Sinks()[0].SuspendReason != record.ReasonOperator {
+			t.Errorf("what an operator suspended goes on: %v, %v", released, err)
+		}
+		if _, err := b.ReleaseRestored("nosuch"); !errors.Is(err, engine.ErrUnknownSink) {
+			t.Errorf("of a sink that is not there: %v", err)
+		}
+	})
+}
+
 func TestR68_LostDataRefusesTheStart(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		for i := range 20 {

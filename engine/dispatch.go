@@ -63,11 +63,12 @@ func (e *Engine) start(timer *time.Timer) (more bool) {
 // returns how many; e.mu is held.
 func (e *Engine) launch(d schedule.Dispatch, now time.Time) int {
 	batch := e.gather(d, now)
-	f := e.targets[d.Key.Sink].fitting()
+	t := e.targets.of(d.Key.Sink)
+	f := t.fitting()
 	f.deliveries += len(batch)
 	jobs := make([]departure, len(batch))
 	for i, d := range batch {
-		jobs[i] = departure{d, f, e.flights.depart(d.Key)}
+		jobs[i] = departure{d, t, f, e.flights.depart(d.Key)}
 	}
 	if len(jobs) == 1 {
 		e.running.Go(func() { e.deliver(jobs[0]) })
@@ -80,6 +81,7 @@ func (e *Engine) launch(d schedule.Dispatch, now time.Time) int {
 // departure is a dispatch, the sink that it goes to and the flight that it began.
 type departure struct {
 	schedule.Dispatch
+	target  *target
 	fitting *fitting
 	flight  *flight
 }

@@ -32,8 +32,9 @@ type Engine struct {
 	opts    Options
 	log     *slog.Logger
 	obs     Observer
+	tracer  Tracer // nil: none
 	store   outbox.Store
-	targets map[string]*target
+	targets *targets
 	fallen  *reconcile.Rules // of resources whose sink is not configured
 	opened  uint64           // the revision found at Open: what is older may have been sent by a predecessor
 	killed  bool             // the predecessor was: what was not acknowledged may have been sent by it
@@ -44,17 +45,21 @@ type Engine struct {
 	settling int // flights whose outcome is being stored
 	objects  objects
 	holds    holds
+	intake   intake
 	changes  ring
 	closed   bool
 
 	flights flights
+	looks   looks
 	waiters waiters
 
 	kick    chan struct{} // wakes the dispatcher
 	closing chan struct{}
 	calls   context.Context // of calls to sinks; ends when Close loses patience
 	cut     context.CancelFunc
-	running sync.WaitGroup // the dispatcher, every delivery, and every sink that is being replaced
+	running sync.WaitGroup // the dispatcher, every delivery, and every sink that is being replaced or removed
+
+	configuring sync.Mutex // held while sinks are added and removed; comes first of all locks
 }
 
 // Open opens the store, plans every resource in it and starts delivering. The
@@ -69,13 +74,15 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		seed = rand.Uint64()
 	}
 	e := &Engine{
-		opts: o, log: o.Logger, obs: o.Observer,
-		targets: map[string]*target{},
+		opts: o, log: o.Logger, obs: o.Observer, tracer: o.Tracer,
+		targets: newTargets(),
 		sched:   schedule.New(schedule.Options{MaxInFlight: o.MaxInFlight}),
 		random:  rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)),
 		flights: newFlights(),
+		looks:   looks{byKey: map[record.Key]*look{}},
 		objects: newObjects(),
 		holds:   holds{byKey: map[record.Key]*Hold{}},
+		intake:  intake{},
 		waiters: waiters{byKey: map[record.Key][]*waiter{}},
 		kick:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
@@ -93,7 +100,16 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	e.running.Go(e.dispatch)
+	for _, t := range e.targets.all() {
+		e.keep(t)
+	}
 	return e, nil
+}
+
+// keep begins what goes on as long as t is configured.
+func (e *Engine) keep(t *target) {
+	e.running.Go(func() { e.keepComparing(t) })
+	e.running.Go(func() { e.keepPolling(t) })
 }
 
 // runningMark is the document that is there while an engine has the store open. One
@@ -155,9 +171,9 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		p := e.due(h, now)
-		if t := e.targets[h.Key.Sink]; t != nil && t.looksAtStart(p) {
+		if t := e.targets.of(h.Key.Sink); t != nil && t.fitting().looksAtStart(p) {
 			p.Class = schedule.Check
-			p.At = now.Add(t.pace(looks[h.Key.Sink]))
+			p.At = now.Add(t.fitting().pace(looks[h.Key.Sink]))
 			looks[h.Key.Sink]++
 		}
 		if h.WaitingSince.IsZero() && waits(p.Phase) {
@@ -170,6 +186,7 @@ func (e *Engine) plan(ctx context.Context, info outbox.Info) error {
 		if h.Generation != 0 && !h.Gone && (restored || e.killed && (p.Phase != record.AckedPhase || h.Status.Command != record.NoCommand)) {
 			e.sched.SetUnsure(h.Key, true)
 		}
+		e.intake.set(h.Key, h.Status.Direction.TakesIn() && !h.Gone)
 		if h.Status.Acked != nil {
 			e.objects.claim(h.Key, h.Status.Acked.Object)
 		}
@@ -215,8 +232,11 @@ func waits(p record.Phase) bool {
 
 // due plans one resource; e.mu is held.
 func (e *Engine) due(h outbox.Head, now time.Time) schedule.Plan {
-	t := e.targets[h.Key.Sink]
-	if t == nil {
+	t := e.targets.of(h.Key.Sink)
+	switch {
+	case t == nil && h.Gone: // it is no resource any more; its order is remembered until the sink returns
+		return schedule.Plan{}
+	case t == nil:
 		return schedule.Plan{Phase: record.Orphaned, Since: h.WaitingSince}
 	}
 	p := reconcile.Due(t.fitting().rules, h, h.Suspend || h.Status.Suspended, now, e.random.Float64())
@@ -254,9 +274,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.cut()
 	err := e.closeStore()
-	for _, t := range e.targets {
+	for _, t := range e.targets.all() {
 		if cerr := t.fitting().sink.Close(context.WithoutCancel(ctx)); err == nil && cerr != nil {
-			err = fmt.Errorf("close sink %q: %w", t.opts.Name, cerr)
+			err = fmt.Errorf("close sink %q: %w", t.name, cerr)
 		}
 	}
 	return err
@@ -293,9 +313,4 @@ func (e *Engine) open() error {
 }
 
 // wakeDispatcher makes the dispatcher look again.
-func (e *Engine) wakeDispatcher() {
-	select {
-	case e.kick <- struct{}{}:
-	default:
-	}
-}
+func (e *Engine) wakeDispatcher() { nudge(e.kick) }

@@ -60,13 +60,13 @@ func (e *Engine) Hold(ctx context.Context, h Hold) (found []Held, err error) {
 			return nil, err
 		}
 	}
-	flights, err := e.take(&h)
+	calls, err := e.take(&h)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range flights {
+	for _, over := range calls {
 		select {
-		case <-f.landed:
+		case <-over:
 		case <-ctx.Done():
 			e.LetGo(h.Keys)
 			return nil, fail("hold", record.Key{}, ctx.Err(), "")
@@ -127,8 +127,9 @@ func (e *Engine) takesCalls(key record.Key) error {
 	return nil
 }
 
-// take puts h into force, and returns the deliveries that are still under way.
-func (e *Engine) take(h *Hold) (flights []*flight, err error) {
+// take puts h into force, and returns what is closed when the deliveries and looks
+// end that are still under way.
+func (e *Engine) take(h *Hold) (calls []<-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, key := range h.Keys {
@@ -143,11 +144,14 @@ func (e *Engine) take(h *Hold) (flights []*flight, err error) {
 			e.sched.Set(key, entry.Plan)
 		}
 		if f := e.flights.of(key); f != nil {
-			flights = append(flights, f)
+			calls = append(calls, f.landed)
+		}
+		if over := e.looks.over(key, nil); over != nil {
+			calls = append(calls, over)
 		}
 	}
 	e.holds.n.Store(int64(len(e.holds.byKey)))
-	return flights, nil
+	return calls, nil
 }
 
 // idle says why a resource can't be taken: something is owed to its target.
@@ -212,24 +216,24 @@ func (e *Engine) refused(op string, key record.Key) error {
 
 // Ability returns what a configured sink can do and how long one call of it may take.
 func (e *Engine) Ability(name string) (m sink.Manifest, timeout time.Duration, ok bool) {
-	t := e.targets[name]
+	t := e.targets.of(name)
 	if t == nil {
 		return sink.Manifest{}, 0, false
 	}
-	return t.fitting().rules.Manifest, t.opts.Timeout, true
+	return t.fitting().rules.Manifest, t.fitting().opts.Timeout, true
 }
 
 // Call makes one call about key to its sink, within the sink's limits, and ends it
 // by deadline, unless that is zero. what names it in metrics.
 func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(context.Context, sink.Sink) sink.Result) sink.Result {
-	t := e.targets[key.Sink]
+	t := e.targets.of(key.Sink)
 	if t == nil {
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: fmt.Sprintf("no sink %q is configured", key.Sink)}
 	}
-	defer t.enter(e.calls)()
+	defer t.fitting().enter(e.calls)()
 	f := e.occupy(t) // not before: a sink that is replaced is not to wait for calls in the queue
 	if f == nil {
-		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: ErrClosed.Error()}
+		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "the sink takes no more calls: it is removed, or the engine closes"}
 	}
 	defer e.vacate(f)
 	if why := f.rules.Manifest.NotReady; why != "" {
@@ -238,7 +242,7 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 	if t.suspended() == record.ReasonRestored { // what a saga of the copy wants may be long past (R67)
 		return sink.Result{Status: sink.Unreachable, NotSent: true, Message: "the store was restored, and nobody has let the sink go on; resume it"}
 	}
-	ctx, cancel := e.bounded(t, f)
+	ctx, cancel := e.bounded(f)
 	defer cancel()
 	if !deadline.IsZero() {
 		if !time.Now().Before(deadline) {
@@ -252,11 +256,11 @@ func (e *Engine) Call(key record.Key, what string, deadline time.Time, do func(c
 }
 
 // occupy begins a call that is no delivery: neither the sink nor the engine is closed
-// before vacate. Nil: the engine closes.
+// before vacate. Nil: the engine closes, or t was removed.
 func (e *Engine) occupy(t *target) *fitting {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed || e.targets.of(t.name) != t {
 		return nil
 	}
 	f := t.fitting()
@@ -314,12 +318,16 @@ func (e *Engine) adopted(o Adoption, cur outbox.Record, now time.Time) (outbox.C
 		if !cur.Desired.Exists() {
 			return outbox.Change{}, nil
 		}
-		change, _, err := reconcile.AcceptDelete(e.rulesOf(o.Key), cur, reconcile.DeleteRequest{Deletion: record.Retain}, facts)
+		change, _, err := reconcile.AcceptDelete(e.rulesOf(o.Key), cur, reconcile.DeleteRequest{Deletion: record.Retain, TakeOver: true}, facts)
 		return change, err
 	}
 	req := reconcile.PutRequest{Desired: record.Desired{Payload: o.Payload, Hash: record.HashOf(o.Payload)}}
 	if was := &cur.Desired; was.Exists() && !was.Tombstone { // a saga says nothing about whose it is, or how it is kept
 		req.Desired.Owner, req.Desired.Conflict, req.Desired.Deletion, req.Desired.Suspend = was.Owner, was.Conflict, was.Deletion, was.Suspend
+		req.Desired.Direction, req.Desired.Retry = was.Direction, was.Retry
+		if was.Origin != record.FromTarget && reconcile.SameContent(was, &req.Desired) { // the key was given for no other content
+			req.Desired.IdempotencyKey = was.IdempotencyKey
+		}
 	}
 	change, _, err := reconcile.AcceptPut(e.rulesOf(o.Key), cur, req, facts)
 	return change, err

@@ -228,3 +228,31 @@ func TestACallThatWaitsForItsTurnGoesToTheNewSink(t *testing.T) {
 		}
 	})
 }
+
+// A target that bears so many calls at once bears no more when its plugin is replaced.
+func TestCallsOfTheOldSinkCountWhereTheNewOneIsCalled(t *testing.T) {
+	inBubble(t, func(o *engine.Options) { o.Sinks[0].MaxInFlight = 1 }, func(b *bench) {
+		release, entered := make(chan struct{}), 0
+		call := func() {
+			b.Call(web("a"), "saga-look", time.Time{}, func(context.Context, sink.Sink) sink.Result {
+				entered++
+				<-release
+				return sink.Result{Status: sink.OK}
+			})
+		}
+		go call()
+		synctest.Wait()
+		_, err := b.ReplaceSink("web", newTarget())
+		b.must(err)
+		go call()
+		synctest.Wait()
+		if entered != 1 {
+			t.Errorf("%d calls at once", entered)
+		}
+		close(release)
+		synctest.Wait()
+		if entered != 2 {
+			t.Errorf("%d calls were made", entered)
+		}
+	})
+}

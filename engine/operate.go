@@ -8,7 +8,6 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/reconcile"
 	"github.com/pawlsync/pawl/engine/record"
-	"github.com/pawlsync/pawl/engine/schedule"
 )
 
 // Retry makes a resource due at once, its attempts from 0: one that is Stalled
@@ -25,14 +24,7 @@ func (e *Engine) Retry(ctx context.Context, key record.Key) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	e.mu.Lock()
-	if entry, ok := e.sched.Lookup(key); ok && entry.Class == schedule.Check { // nothing is owed to it, and it is not suspended
-		entry.At = now
-		e.sched.Set(key, entry.Plan)
-	}
-	e.mu.Unlock()
-	e.wakeDispatcher()
+	e.lookSoon(key)
 	return nil
 }
 
@@ -145,6 +137,47 @@ func (e *Engine) ResumeSink(_ context.Context, name string) error {
 	return e.holdSink("resume sink", name, record.ReasonNone)
 }
 
+// ReleaseRestored lets a sink go on that the restoring of a store suspended: the
+// caller knows that what is desired there is as its sources have it now (R67). It
+// reports whether it did: not where the sink is suspended for another reason or not
+// at all, nor while a saga of the restored store waits for an operator at it.
+func (e *Engine) ReleaseRestored(name string) (released bool, err error) {
+	const op = "release sink"
+	key := record.Key{Sink: name}
+	t, err := e.target(op, key)
+	if err != nil {
+		return false, err
+	}
+	if err := e.open(); err != nil {
+		return false, fail(op, key, err, "")
+	}
+	if e.holdsAt(name) {
+		return false, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.suspendedLocked() != record.ReasonRestored {
+		return false, nil
+	}
+	if err := e.setHoldLocked(t, record.ReasonNone); err != nil {
+		return false, fail(op, key, err, "")
+	}
+	e.wakeDispatcher()
+	return true, nil
+}
+
+// holdsAt reports whether something is held of a sink.
+func (e *Engine) holdsAt(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key := range e.holds.byKey {
+		if key.Sink == name {
+			return true
+		}
+	}
+	return false
+}
+
 func (e *Engine) holdSink(op, name string, reason record.Reason) error {
 	key := record.Key{Sink: name}
 	t, err := e.target(op, key)
@@ -154,7 +187,7 @@ func (e *Engine) holdSink(op, name string, reason record.Reason) error {
 	if err := e.open(); err != nil {
 		return fail(op, key, err, "")
 	}
-	if reason == record.ReasonNone && t.opts.Suspended {
+	if reason == record.ReasonNone && t.fitting().opts.Suspended {
 		return fail(op, key, ErrNothingToDo, "the configuration suspends the sink; change it there")
 	}
 	if err := e.setHold(t, reason); err != nil {

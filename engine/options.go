@@ -19,8 +19,8 @@ type Options struct {
 	// report to. badger.Opener is the durable one.
 	Store func(outbox.Observer) (outbox.Store, error)
 
-	// Sinks are the targets. More can't be added while the engine is open, but see
-	// ReplaceSink.
+	// Sinks are the targets at the start; see AddSink, ChangeSink, RemoveSink and
+	// ReplaceSink for while the engine is open.
 	Sinks []SinkOptions
 
 	// MaxInFlight bounds the calls in flight over all sinks. Defaults to no bound.
@@ -50,6 +50,9 @@ type Options struct {
 	// Observer is told what happens, for metrics. Defaults to none.
 	Observer Observer
 
+	// Tracer follows single changes. Defaults to none, which costs nothing.
+	Tracer Tracer
+
 	// Seed makes the jitter of retries reproducible. Defaults to a random one.
 	Seed uint64
 }
@@ -62,6 +65,9 @@ type SinkOptions struct {
 
 	Conflict record.ConflictPolicy // Defaults to source-wins.
 	Deletion record.DeletionPolicy // Defaults to delete.
+	// Direction says which way resources that say nothing themselves are kept in
+	// sync. Defaults to outbound; others need a sink that reports content.
+	Direction record.Direction
 
 	MaxInFlight int     // calls at a time, a batch being one; defaults to 64
 	Rate        float64 // calls started per second; defaults to no limit
@@ -73,7 +79,11 @@ type SinkOptions struct {
 	// DriftInterval is how often an acknowledged resource is looked at again,
 	// jittered. Defaults to 10m; negative: never.
 	DriftInterval time.Duration
-	// ReportInterval is the same for a resource whose drift is only reported.
+	// PollInterval is how often the target is asked what changed there, for resources
+	// of direction inbound and both: by a poll where the sink can poll, else by a look at
+	// each, jittered. Defaults to 1m.
+	PollInterval time.Duration
+	// ReportInterval is DriftInterval for a resource whose drift is only reported.
 	// Defaults to 10m.
 	ReportInterval time.Duration
 	// SkipStartupCheck leaves out the look at every resource after a start.
@@ -131,6 +141,7 @@ func (s *SinkOptions) setDefaults() {
 	s.MaxInFlight = or(s.MaxInFlight, 64)
 	s.Timeout = or(s.Timeout, 30*time.Second)
 	s.DriftInterval = or(s.DriftInterval, 10*time.Minute)
+	s.PollInterval = or(s.PollInterval, time.Minute)
 	s.ReportInterval = or(s.ReportInterval, 10*time.Minute)
 	s.StartupRate = or(s.StartupRate, 100)
 	s.RetryBase = or(s.RetryBase, 2*time.Second)
@@ -179,8 +190,11 @@ func (s *SinkOptions) validate() error {
 	if err := s.Deletion.Validate(); err != nil {
 		return fmt.Errorf("engine: sink %q: %w", s.Name, err)
 	}
+	if err := s.Direction.Validate(); err != nil {
+		return fmt.Errorf("engine: sink %q: %w", s.Name, err)
+	}
 	for what, d := range map[string]time.Duration{
-		"Timeout": s.Timeout, "ReportInterval": s.ReportInterval, "RetryBase": s.RetryBase, "RetryMax": s.RetryMax,
+		"PollInterval": s.PollInterval, "Timeout": s.Timeout, "ReportInterval": s.ReportInterval, "RetryBase": s.RetryBase, "RetryMax": s.RetryMax,
 		"StallRetry": s.StallRetry, "BreakerProbeBase": s.BreakerProbeBase, "BreakerProbeMax": s.BreakerProbeMax,
 	} {
 		if d < 0 {
@@ -193,9 +207,9 @@ func (s *SinkOptions) validate() error {
 // rules are what the pure core needs of the options, and of a sink's manifest.
 func (s *SinkOptions) rules(o *Options, epoch string, m sink.Manifest) *reconcile.Rules {
 	return &reconcile.Rules{
-		Conflict: s.Conflict, Deletion: s.Deletion, Timeout: s.Timeout,
-		DriftInterval: s.DriftInterval, ReportInterval: s.ReportInterval,
-		RetryBase: s.RetryBase, RetryMax: s.RetryMax, MaxAttempts: s.MaxAttempts, StallRetry: s.StallRetry,
+		Conflict: s.Conflict, Deletion: s.Deletion, Direction: s.Direction, Timeout: s.Timeout,
+		DriftInterval: s.DriftInterval, PollInterval: s.PollInterval, ReportInterval: s.ReportInterval, ContentMax: o.PayloadMaxBytes,
+		Retry:         record.Retry{Base: s.RetryBase, Max: s.RetryMax, MaxAttempts: s.MaxAttempts, Stall: s.StallRetry},
 		FightsPerHour: s.FightsPerHour, OrderRetention: o.OrderRetention,
 		Epoch: epoch, Manifest: m,
 	}

@@ -18,12 +18,12 @@ import (
 //
 // # Errors
 //
-// ErrUnknownSink, ErrInvalid, ErrTooLarge, ErrStale, ErrConflict, ErrNoSpace and
+// ErrUnknownSink, ErrInvalid, ErrTooLarge, ErrStale, ErrConflict, ErrOwned, ErrKeyUsed, ErrNoSpace and
 // ErrClosed, wrapped in an *Error. When ctx ends first the state may or may not
 // be stored.
 func (e *Engine) Put(ctx context.Context, p Put) (PutResult, error) {
 	began := time.Now()
-	return e.await(ctx, "put", p.Key, began, e.submit(p, began))
+	return e.await(ctx, "put", p.Key, began, e.submit(ctx, p, began))
 }
 
 // PutBatch stores many states in one commit, or few. Its results are in the
@@ -40,7 +40,7 @@ func (e *Engine) PutBatch(ctx context.Context, puts []Put) ([]BatchItem, error) 
 	began := time.Now()
 	subs := make([]submission, len(puts))
 	for i := range puts {
-		subs[i] = e.submit(puts[i], began)
+		subs[i] = e.submit(ctx, puts[i], began)
 	}
 	items := make([]BatchItem, len(puts))
 	for i := range subs {
@@ -55,39 +55,71 @@ func (e *Engine) PutBatch(ctx context.Context, puts []Put) ([]BatchItem, error) 
 //
 // # Errors
 //
-// ErrNotFound, ErrStale, ErrConflict, ErrInvalid and ErrClosed, wrapped in an
+// ErrNotFound, ErrStale, ErrConflict, ErrOwned, ErrInvalid and ErrClosed, wrapped in an
 // *Error.
 func (e *Engine) Delete(ctx context.Context, del Delete) (PutResult, error) {
 	began := time.Now()
-	sub := submission{}
-	sub.err = e.open()
-	if sub.err == nil {
-		sub.err = invalid(del.Key.Validate(), del.Deletion.Validate())
+	return e.await(ctx, "delete", del.Key, began, e.submitDelete(ctx, &del, began))
+}
+
+// DeleteBatch asks for many resources to be deleted, in one commit or few. Its
+// results are in the order of dels; the error of one, as of Delete, spoils no other.
+func (e *Engine) DeleteBatch(ctx context.Context, dels []Delete) []BatchItem {
+	began := time.Now()
+	subs := make([]submission, len(dels))
+	for i := range dels {
+		subs[i] = e.submitDelete(ctx, &dels[i], began)
 	}
-	if sub.err == nil {
-		req := reconcile.DeleteRequest{Deletion: del.Deletion, Order: del.Order, OrderPartial: del.OrderPartial, IfGeneration: del.IfGeneration}
-		rules := e.rulesOf(del.Key)
-		sub.ticket = e.store.Update(del.Key, func(cur outbox.Record) (outbox.Change, error) {
-			if err := e.refused("delete", del.Key); err != nil {
-				return outbox.Change{}, err
-			}
-			change, answer, err := reconcile.AcceptDelete(rules, cur, req, e.facts(del.Key, cur, began))
-			sub.answer = answer
-			return change, err
-		})
+	items := make([]BatchItem, len(dels))
+	for i := range subs {
+		items[i].PutResult, items[i].Err = e.await(ctx, "delete", dels[i].Key, began, subs[i])
 	}
-	return e.await(ctx, "delete", del.Key, began, sub)
+	return items
+}
+
+// submitDelete checks a Delete and queues it.
+func (e *Engine) submitDelete(ctx context.Context, del *Delete, now time.Time) (sub submission) {
+	sub.trace = e.putBegan(ctx, del.Key, "delete")
+	if sub.err = e.open(); sub.err != nil {
+		return sub
+	}
+	if sub.err = invalid(del.Key.Validate(), del.Deletion.Validate(), del.DeletionElse.Validate()); sub.err != nil {
+		return sub
+	}
+	key := del.Key
+	req := del.request()
+	rules := e.rulesOf(key)
+	sub.ticket = e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
+		if err := e.refused("delete", key); err != nil {
+			return outbox.Change{}, err
+		}
+		change, answer, err := reconcile.AcceptDelete(rules, cur, req, e.facts(key, cur, now))
+		sub.answer = answer
+		taken(sub.trace, &change, err)
+		return change, err
+	})
+	return sub
+}
+
+// request is del as the core takes it.
+func (del *Delete) request() reconcile.DeleteRequest {
+	return reconcile.DeleteRequest{
+		Deletion: del.Deletion, DeletionElse: del.DeletionElse, Order: del.Order, OrderPartial: del.OrderPartial,
+		IfGeneration: del.IfGeneration, Owner: del.Owner, TakeOver: del.TakeOver,
+	}
 }
 
 // submission is a change on its way into the store.
 type submission struct {
 	ticket outbox.Ticket
 	answer reconcile.Answer
-	err    error // it was not submitted
+	err    error    // it was not submitted
+	trace  PutTrace // nil: nobody follows it
 }
 
 // submit checks a Put and queues it.
-func (e *Engine) submit(p Put, now time.Time) (sub submission) {
+func (e *Engine) submit(ctx context.Context, p Put, now time.Time) (sub submission) {
+	sub.trace = e.putBegan(ctx, p.Key, "put")
 	if sub.err = e.check(&p); sub.err != nil {
 		return sub
 	}
@@ -96,13 +128,10 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		sub.err = err
 		return sub
 	}
-	payload := bytes.Clone(p.Payload)
-	req := reconcile.PutRequest{
-		Desired: record.Desired{
-			Payload: payload, Hash: record.HashOf(payload), Conflict: p.Conflict, Deletion: p.Deletion,
-			Suspend: p.Suspend, Order: p.Order, Owner: p.Owner,
-		},
-		OrderPartial: p.OrderPartial, IfGeneration: p.IfGeneration,
+	p.Payload = bytes.Clone(p.Payload)
+	req := p.request()
+	if sub.err = t.fitting().canTakeIn(&req.Desired); sub.err != nil {
+		return sub
 	}
 	sub.ticket = e.store.Update(p.Key, func(cur outbox.Record) (outbox.Change, error) {
 		if err := e.refused("put", p.Key); err != nil {
@@ -110,9 +139,22 @@ func (e *Engine) submit(p Put, now time.Time) (sub submission) {
 		}
 		change, answer, err := reconcile.AcceptPut(t.fitting().rules, cur, req, e.facts(p.Key, cur, now))
 		sub.answer = answer
+		taken(sub.trace, &change, err)
 		return change, err
 	})
 	return sub
+}
+
+// request is p as the core takes it; the payload stays p's.
+func (p *Put) request() reconcile.PutRequest {
+	return reconcile.PutRequest{
+		Desired: record.Desired{
+			Payload: p.Payload, Hash: record.HashOf(p.Payload), Conflict: p.Conflict, Deletion: p.Deletion,
+			Suspend: p.Suspend, Order: p.Order, Owner: p.Owner, Direction: p.Direction,
+			Retry: p.Retry, IdempotencyKey: p.IdempotencyKey,
+		},
+		OrderPartial: p.OrderPartial, IfGeneration: p.IfGeneration, TakeOver: p.TakeOver,
+	}
 }
 
 // check says what is wrong with a Put by itself (R10).
@@ -120,7 +162,7 @@ func (e *Engine) check(p *Put) error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	if err := invalid(p.Key.Validate(), p.Conflict.Validate(), p.Deletion.Validate()); err != nil {
+	if err := invalid(p.Key.Validate(), p.Conflict.Validate(), p.Deletion.Validate(), p.Direction.Validate(), p.Retry.Validate(), record.ValidateIdempotencyKey(p.IdempotencyKey)); err != nil {
 		return err
 	}
 	if len(p.Payload) > e.opts.PayloadMaxBytes {
@@ -166,7 +208,7 @@ func (e *Engine) await(ctx context.Context, op string, key record.Key, began tim
 	}
 	took := time.Since(began)
 	if err != nil {
-		e.obs.PutDone(key.Sink, refusal(err), false, took)
+		e.putDone(key.Sink, sub.trace, refusal(err), false, took)
 		if typed := (*Error)(nil); errors.As(err, &typed) {
 			return PutResult{}, err
 		}
@@ -177,8 +219,16 @@ func (e *Engine) await(ctx context.Context, op string, key record.Key, began tim
 	if res.Generation == 0 {
 		res.Generation, res.Changed, outcome = sub.ticket.Revision, true, "accepted"
 	}
-	e.obs.PutDone(key.Sink, outcome, res.Replaced, took)
+	e.putDone(key.Sink, sub.trace, outcome, res.Replaced, took)
 	return res, nil
+}
+
+// putDone tells how a Put or Delete was answered.
+func (e *Engine) putDone(sinkName string, t PutTrace, outcome string, replaced bool, took time.Duration) {
+	e.obs.PutDone(sinkName, outcome, replaced, took)
+	if t != nil {
+		t.Done(outcome, replaced)
+	}
 }
 
 // refusal is the metric's word for an error of Put or Delete.
@@ -186,8 +236,10 @@ func refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrStale):
 		return "stale"
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrKeyUsed):
 		return "conflict"
+	case errors.Is(err, ErrOwned):
+		return "owned"
 	case errors.Is(err, ErrNoSpace):
 		return "no-space"
 	case errors.Is(err, ErrHeld):
@@ -204,6 +256,10 @@ func hintFor(err error) string {
 		return "free disk space or raise the store's volume; deliveries go on and Puts are accepted again by themselves"
 	case errors.Is(err, ErrStale):
 		return "the source has put something newer already; nothing was changed"
+	case errors.Is(err, ErrOwned):
+		return "change it where its source has it, or hand it over (`pawl source handover`, takeOver in the API)"
+	case errors.Is(err, ErrKeyUsed):
+		return "give the new content an idempotency key of its own, or none"
 	case errors.Is(err, ErrConflict):
 		return "read the resource again and decide anew"
 	}

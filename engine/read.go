@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -49,7 +47,7 @@ func (e *Engine) view(key record.Key, rec outbox.Record) Resource {
 
 // heldBack says why a resource gets no calls (R30).
 func (e *Engine) heldBack(key record.Key, rec *outbox.Record) (record.Reason, string) {
-	if t := e.targets[key.Sink]; t != nil {
+	if t := e.targets.of(key.Sink); t != nil {
 		if reason := t.suspended(); reason != record.ReasonNone {
 			return reason, "the whole sink is suspended"
 		}
@@ -68,7 +66,7 @@ func (e *Engine) heldBack(key record.Key, rec *outbox.Record) (record.Reason, st
 // and which sinks are configured.
 func (e *Engine) effective(key record.Key, generation uint64, stored record.Status) record.Status {
 	st := reconcile.Effective(generation, stored)
-	if e.targets[key.Sink] == nil {
+	if e.targets.of(key.Sink) == nil {
 		st.Phase, st.Reason = record.Orphaned, record.ReasonSink
 		st.Message = "its sink is not configured; it goes on when the sink returns, or forget it"
 		return st
@@ -79,102 +77,6 @@ func (e *Engine) effective(key record.Key, generation uint64, stored record.Stat
 		}
 	}
 	return st
-}
-
-// List returns resources in key order, a page at a time.
-//
-// # Errors
-//
-// ErrInvalid for a page token that this engine did not give; the error of ctx;
-// ErrClosed.
-func (e *Engine) List(ctx context.Context, o ListOptions) (Page, error) {
-	if err := e.open(); err != nil {
-		return Page{}, &Error{Op: "list", Err: err}
-	}
-	span := outbox.Span{Sink: o.Sink, Prefix: o.Prefix}
-	if o.Page != "" {
-		after, err := parsePage(o.Page)
-		if err != nil {
-			return Page{}, &Error{Op: "list", Err: err, Hint: "start again with the first page"}
-		}
-		span.After = &after
-	}
-	limit := o.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	limit = min(limit, 1000)
-	info := e.store.Info()
-	page := Page{Token: token(info.Epoch, info.Revision)}
-	keys := make([]record.Key, 0, limit)
-	more := false
-	err := e.store.Heads(ctx, span, func(h outbox.Head) bool {
-		if h.Generation == 0 || h.Gone || h.Key.Sink == journalSink {
-			return true
-		}
-		if len(o.Phases) > 0 && !slices.Contains(o.Phases, e.effective(h.Key, h.Generation, h.Status).Phase) {
-			return true
-		}
-		if more = len(keys) == limit; more {
-			return false
-		}
-		keys = append(keys, h.Key)
-		return true
-	})
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return Page{}, fail("list", record.Key{}, err, "")
-	}
-	if more {
-		page.Next = pageAfter(keys[len(keys)-1])
-	}
-	for _, key := range keys {
-		rec, err := e.store.Get(key)
-		if errors.Is(err, outbox.ErrDamaged) {
-			page.Items = append(page.Items, damaged(key, err)) // the others are as good as ever
-			continue
-		}
-		if err != nil {
-			return Page{}, fail("list", key, err, "")
-		}
-		if !rec.Desired.Exists() {
-			continue // removed since
-		}
-		if !o.Payloads {
-			rec = withoutPayloads(rec)
-		}
-		page.Items = append(page.Items, e.view(key, rec))
-	}
-	return page, nil
-}
-
-// damaged stands in a list for a resource whose record can't be read.
-func damaged(key record.Key, err error) Resource {
-	return Resource{Key: key, Status: record.Status{
-		Phase: record.Failed, Reason: record.ReasonDamaged,
-		Message: err.Error() + "; forget it, then put it again",
-	}}
-}
-
-// A page token is the last key of the page before, unreadable so that nobody
-// takes it apart.
-func pageAfter(k record.Key) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(k.Sink + "\x00" + k.Name))
-}
-
-func parsePage(s string) (record.Key, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err == nil {
-		if i := slices.Index(raw, 0); i >= 0 {
-			k := record.Key{Sink: string(raw[:i]), Name: string(raw[i+1:])}
-			if k.Validate() == nil {
-				return k, nil
-			}
-		}
-	}
-	return record.Key{}, fmt.Errorf("%w: %q is no page token", ErrInvalid, s)
 }
 
 // Stats returns the engine's figures.

@@ -13,20 +13,27 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 )
 
-// fitting is a sink at its target's place, with the rules that its manifest makes.
-// A delivery keeps the one that it began with to its end: what a sink does is
+// fitting is a sink at its target's place, with what the options and its manifest say
+// of it. A delivery keeps the one that it began with to its end: what a sink does is
 // judged by what that very sink says of itself.
 type fitting struct {
-	sink  sink.Sink
+	*service
+	opts  *SinkOptions
 	rules *reconcile.Rules
+	slots chan struct{} // one is taken by each call under way
+}
 
+// service is one sink's time at a target's place. Fittings that differ in their
+// options alone share it.
+type service struct {
+	sink       sink.Sink
 	deliveries int           // under way; under Engine.mu
 	replaced   bool          // takes no more of them; under Engine.mu
 	free       chan struct{} // closed when it is replaced and the last of them has ended
 }
 
-func (e *Engine) fit(t *target, s sink.Sink, epoch string) *fitting {
-	return &fitting{sink: s, rules: t.opts.rules(&e.opts, epoch, s.Manifest()), free: make(chan struct{})}
+func (e *Engine) fit(o *SinkOptions, s *service, epoch string) *fitting {
+	return &fitting{service: s, opts: o, rules: o.rules(&e.opts, epoch, s.sink.Manifest()), slots: make(chan struct{}, o.MaxInFlight)}
 }
 
 // fitting is the one that takes new deliveries.
@@ -43,14 +50,20 @@ func (f *fitting) batchMax() int {
 }
 
 // leave takes a delivery off; Engine.mu is held.
-func (f *fitting) leave() {
-	f.deliveries--
-	f.freeIfUnused()
+func (s *service) leave() {
+	s.deliveries--
+	s.freeIfUnused()
 }
 
-func (f *fitting) freeIfUnused() {
-	if f.replaced && f.deliveries == 0 {
-		close(f.free)
+// replace makes s take no more deliveries; Engine.mu is held.
+func (s *service) replace() {
+	s.replaced = true
+	s.freeIfUnused()
+}
+
+func (s *service) freeIfUnused() {
+	if s.replaced && s.deliveries == 0 {
+		close(s.free)
 	}
 }
 
@@ -72,67 +85,124 @@ func (e *Engine) ReplaceSink(name string, s sink.Sink) (retired <-chan error, er
 	if err != nil {
 		return nil, err
 	}
-	done := make(chan error, 1)
-	if !e.swap(t, e.fit(t, s, t.fitting().rules.Epoch), done) {
-		return nil, fail("replace sink", record.Key{Sink: name}, ErrClosed, "")
-	}
-	return done, nil
+	return e.swap("replace sink", t, nil, s)
 }
 
-// swap makes f take the deliveries of t that begin from now on, and retires what was
-// there in the background, which Close waits for; done gets the error of that. It
-// reports false where the engine is closed.
-func (e *Engine) swap(t *target, f *fitting, done chan<- error) bool {
+// swap makes deliveries of t that begin from now on go by options o and to sink s, and
+// retires what was there in the background, which Close waits for; retired gets the
+// error of that. Nil stands for the options, or the sink, that are there.
+func (e *Engine) swap(op string, t *target, o *SinkOptions, s sink.Sink) (retired <-chan error, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return false
+	if err := e.absent(t); err != nil {
+		return nil, fail(op, record.Key{Sink: t.name}, err, "")
 	}
-	old := t.fitted.Swap(f)
-	old.replaced = true
-	old.freeIfUnused()
-	e.sched.ConfigureSink(t.opts.Name, t.opts.limits(f.batchMax()))
+	was := t.fitting()
+	served := was.service
+	if s != nil {
+		served = &service{sink: s, free: make(chan struct{})}
+	}
+	if o == nil {
+		o = was.opts
+	}
+	is := e.fit(o, served, was.rules.Epoch)
+	if o.MaxInFlight == was.opts.MaxInFlight {
+		is.slots = was.slots // calls that are under way count
+	}
+	if err := is.canTakeIn(&record.Desired{}); err != nil && o != was.opts {
+		return nil, fail(op, record.Key{Sink: t.name}, err, "")
+	}
+	t.fitted.Store(is)
+	if is.service != was.service {
+		was.replace()
+	}
+	e.sched.ConfigureSink(t.name, o.limits(is.batchMax()))
 	if t.heldLocked() {
-		e.sched.SuspendSink(t.opts.Name, true)
+		e.sched.SuspendSink(t.name, true)
 	}
-	e.running.Go(func() { done <- e.retire(t, old) })
-	return true
+	done := make(chan error, 1)
+	e.running.Go(func() { done <- e.retire(op, t, was, is) })
+	return done, nil
 }
 
-// retire plans the resources of t by its new sink's rules, lets them go on, and
-// closes the old sink when its last delivery has ended.
-func (e *Engine) retire(t *target, old *fitting) error {
-	err := e.adopt(t, &old.rules.Manifest)
-	t.mu.Lock()
-	e.mu.Lock()
-	e.sched.SuspendSink(t.opts.Name, t.heldLocked())
-	e.mu.Unlock()
-	t.mu.Unlock()
-	e.wakeDispatcher()
-	<-old.free
-	if cerr := old.sink.Close(context.WithoutCancel(e.calls)); cerr != nil {
-		err = errors.Join(err, fmt.Errorf("close the old sink: %w", cerr))
-	}
-	if err != nil {
-		return fail("replace sink", record.Key{Sink: t.opts.Name}, err, "")
+// absent says why t can't be changed: it was removed, or the engine is closed. e.mu is
+// held.
+func (e *Engine) absent(t *target) error {
+	switch {
+	case e.closed:
+		return ErrClosed
+	case e.targets.of(t.name) != t:
+		return removed(t)
 	}
 	return nil
 }
 
-// adopt plans those resources of t anew whose plan depends on what a manifest says:
-// what is acknowledged, by whom, and whether it can be looked at. was is the old
-// sink's manifest. Resources that are planned meanwhile have their plan by the new
-// one already; a plan of the past makes for a look too many at most.
-func (e *Engine) adopt(t *target, was *sink.Manifest) error {
-	is := &t.fitting().rules.Manifest
-	known := was.NotReady == "" && is.NotReady == ""
-	if is.NotReady != "" || known && was.Target == is.Target && was.Observes == is.Observes {
+func removed(t *target) error { return fmt.Errorf("%w %q: it was removed", ErrUnknownSink, t.name) }
+
+// retire plans the resources of t by what is there now, lets them go on, and closes the
+// old sink, if it was replaced, when its last delivery has ended.
+func (e *Engine) retire(op string, t *target, was, is *fitting) error {
+	err := e.adopt(t, was)
+	t.mu.Lock()
+	e.mu.Lock()
+	if e.targets.of(t.name) == t {
+		e.sched.SuspendSink(t.name, t.heldLocked())
+	}
+	e.mu.Unlock()
+	t.mu.Unlock()
+	e.wakeDispatcher()
+	if is.service != was.service || is.retimes(was) {
+		t.compareSoon()
+		t.pollSoon()
+	}
+	if is.service != was.service {
+		err = errors.Join(err, e.dismiss(was))
+	}
+	if err != nil {
+		return fail(op, record.Key{Sink: t.name}, err, "")
+	}
+	return nil
+}
+
+// dismiss closes a sink that takes no more deliveries when its last one has ended.
+func (e *Engine) dismiss(f *fitting) error {
+	<-f.free
+	if err := f.sink.Close(context.WithoutCancel(e.calls)); err != nil {
+		return fmt.Errorf("close the old sink: %w", err)
+	}
+	return nil
+}
+
+// retimes reports whether resources to which nothing is owed are due at other times
+// than they were.
+func (f *fitting) retimes(was *fitting) bool {
+	a, b := f.opts, was.opts
+	return a.DriftInterval != b.DriftInterval || a.PollInterval != b.PollInterval || a.ReportInterval != b.ReportInterval
+}
+
+// redirects reports whether it is to be decided anew who is right about resources to
+// which nothing is owed.
+func (f *fitting) redirects(was *fitting) bool {
+	return f.opts.Direction != was.opts.Direction || f.opts.Conflict != was.opts.Conflict
+}
+
+// adopt plans those resources of t anew whose plan depends on what a manifest or the
+// options say: what is acknowledged, by whom, whether it can be looked at, and when.
+// Resources that are planned meanwhile have their plan by the new ones already; a plan
+// of the past makes for a look too many at most.
+func (e *Engine) adopt(t *target, was *fitting) error {
+	is := t.fitting()
+	m, old := &is.rules.Manifest, &was.rules.Manifest
+	known := old.NotReady == "" && m.NotReady == ""
+	retimed, redirected := is.retimes(was), is.redirects(was)
+	same := old.Target == m.Target && old.Observes == m.Observes && old.Compares == m.Compares && !retimed && !redirected
+	if m.NotReady != "" || known && same {
 		return nil
 	}
 	now, looks := time.Now(), 0
-	err := e.store.Heads(e.calls, outbox.Span{Sink: t.opts.Name}, func(h outbox.Head) bool {
+	err := e.store.Heads(e.calls, outbox.Span{Sink: t.name}, func(h outbox.Head) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		entry, ok := e.sched.Lookup(h.Key)
@@ -140,25 +210,28 @@ func (e *Engine) adopt(t *target, was *sink.Manifest) error {
 		if !ok || entry.Removed || entry.Phase != p.Phase {
 			return e.open() == nil
 		}
+		checks := entry.Class == schedule.Check
 		switch moved := p.Phase == record.AckedPhase || p.Phase == record.Orphaned; {
 		case moved && p.Class == schedule.Retry: // it is another target's, or its target is back (R13)
 			entry.At, entry.Class = p.At, p.Class
-		case was.NotReady != "" && entry.Class == schedule.Check && t.looksAtStart(p): // no look could be made yet (R34)
-			entry.At = now.Add(t.pace(looks))
+		case old.NotReady != "" && checks && is.looksAtStart(p), // no look could be made yet (R34)
+			redirected && checks && is.looks(p):
+			entry.At = now.Add(is.pace(looks))
 			looks++
-		case p.Phase == record.AckedPhase && entry.At.IsZero():
+		case retimed && checks && p.Class == schedule.Check,
+			p.Phase == record.AckedPhase && entry.At.IsZero():
 			entry.At = p.At
 		}
 		e.sched.Set(h.Key, entry.Plan)
 		return e.open() == nil
 	})
 	if err != nil && e.open() == nil {
-		return fmt.Errorf("plan the resources by what the new sink says: %w", err)
+		return fmt.Errorf("plan the resources by what the sink says now: %w", err)
 	}
 	return nil
 }
 
 // pace is when, after a start, the n-th look at a resource is made (R34).
-func (t *target) pace(n int) time.Duration {
-	return time.Duration(float64(n) / t.opts.StartupRate * float64(time.Second))
+func (f *fitting) pace(n int) time.Duration {
+	return time.Duration(float64(n) / f.opts.StartupRate * float64(time.Second))
 }

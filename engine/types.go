@@ -22,6 +22,8 @@ var (
 	ErrNotFound = reconcile.ErrNotFound // there is no such resource
 	ErrStale    = reconcile.ErrStale    // the source has put something newer
 	ErrConflict = reconcile.ErrConflict // the generation is not the expected one
+	ErrOwned    = reconcile.ErrOwned    // another source owns the resource
+	ErrKeyUsed  = reconcile.ErrKeyUsed  // the content is another one than its idempotency key was given for
 	ErrNoSpace  = outbox.ErrNoSpace     // the disk is nearly full
 
 	ErrNothingToDo = reconcile.ErrNothingToDo // an operator's command does not apply
@@ -33,7 +35,7 @@ type Error struct {
 	Key  record.Key
 	Err  error  // wraps one of the errors above
 	Hint string // what to do next; may be empty
-	// Generation is the current one, for ErrConflict and ErrStale; 0: there is none.
+	// Generation is the current one, for ErrConflict, ErrStale, ErrOwned and ErrKeyUsed; 0: there is none.
 	Generation uint64
 }
 
@@ -73,9 +75,23 @@ type Put struct {
 	Conflict record.ConflictPolicy // empty: the sink's
 	Deletion record.DeletionPolicy // empty: the sink's
 	Suspend  bool                  // store it, but call nothing
+	// Direction says which way the resource is kept in sync; empty: the sink's.
+	// ErrInvalid where that takes in what the target has, and the sink's adapter
+	// reports no content.
+	Direction record.Direction
+	// Retry says how the resource is tried again; zero fields: as the sink says.
+	// ErrInvalid where it is out of bounds.
+	Retry record.Retry
+	// IdempotencyKey, where set, is what calls for this content bear, in place of a key
+	// that the engine makes: up to 255 bytes of printable ASCII. Other content needs
+	// another key: with the same one it is refused with ErrKeyUsed.
+	IdempotencyKey string
 
-	Owner string       // the source that puts it; may be empty
-	Order record.Order // zero: no check
+	// Owner is the source that puts it; empty: none. What another source owns is
+	// refused with ErrOwned, unless TakeOver makes it Owner's from now on.
+	Owner    string
+	TakeOver bool
+	Order    record.Order // zero: no check
 	// OrderPartial: Order.Number does not cover the content, so that other content
 	// under an equal number is accepted.
 	OrderPartial bool
@@ -89,9 +105,12 @@ type Put struct {
 type Delete struct {
 	Key          record.Key
 	Deletion     record.DeletionPolicy // empty: the resource's, else the sink's
+	DeletionElse record.DeletionPolicy // in place of the sink's
 	Order        record.Order
 	OrderPartial bool
 	IfGeneration *uint64
+	Owner        string // the source that asks, of what it owns; empty: none
+	TakeOver     bool   // whoever owns it
 }
 
 // PutResult answers a Put or Delete that is durable.
@@ -122,6 +141,7 @@ type ListOptions struct {
 	Sink     string         // "": all
 	Prefix   string         // of the key's name
 	Phases   []record.Phase // none: all
+	Owner    *string        // nil: all; "": those that nobody owns
 	Limit    int            // most items of a page; defaults to 100, at most 1,000
 	Page     string         // Page.Next of the page before
 	Payloads bool
@@ -140,6 +160,9 @@ type Page struct {
 type WatchOptions struct {
 	Sink   string // "": all
 	Prefix string
+	// Page and Next, where set, are those of a page of a list: only what stands there, or
+	// would, is watched. ErrInvalid for what is no page token.
+	Page, Next string
 	// From is the token of a list or of the last event seen. "": from now on.
 	From string
 }
@@ -170,7 +193,8 @@ type SinkStatus struct {
 	Plugin          string // name and version
 	Digest          string // SHA-256 of its module, in hex; "" for a sink that is none
 	Target          string
-	NotReady        string // why no call can be made yet; "": they can
+	Direction       record.Direction // of resources that say nothing themselves; "": outbound
+	NotReady        string           // why no call can be made yet; "": they can
 	Suspended       bool
 	SuspendReason   record.Reason // why, when suspended
 	Counts          map[record.Phase]int

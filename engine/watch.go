@@ -20,6 +20,11 @@ import (
 // the list's token.
 func (e *Engine) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		among, err := o.among()
+		if err != nil {
+			yield(Event{}, &Error{Op: "watch", Err: err, Hint: "give page and next of a page of a list"})
+			return
+		}
 		latest := e.store.Info().Revision
 		next, err := e.changes.position(o.From, latest, e.lock())
 		if err != nil {
@@ -29,7 +34,7 @@ func (e *Engine) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, err
 		e.count(&e.changes.watchers, 1)
 		defer e.count(&e.changes.watchers, -1)
 		for {
-			batch, more, err := e.changes.after(&next, o, e.lock())
+			batch, more, err := e.changes.after(&next, among, e.lock())
 			for _, c := range batch {
 				if !yield(e.event(c), nil) {
 					return
@@ -53,6 +58,27 @@ func (e *Engine) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, err
 			}
 		}
 	}
+}
+
+// among is what a watcher wants to see: keys within bounds that are nil where there are
+// none.
+type among struct {
+	sink, prefix string
+	after, upTo  *record.Key
+}
+
+func (o *WatchOptions) among() (among, error) {
+	after, err := parsePage(o.Page)
+	if err != nil {
+		return among{}, err
+	}
+	upTo, err := parsePage(o.Next)
+	return among{o.Sink, o.Prefix, after, upTo}, err
+}
+
+func (a *among) has(k record.Key) bool {
+	return (a.sink == "" || k.Sink == a.sink) && strings.HasPrefix(k.Name, a.prefix) &&
+		(a.after == nil || k.Compare(*a.after) > 0) && (a.upTo == nil || k.Compare(*a.upTo) <= 0)
 }
 
 // lock takes the engine's mutex and returns its release.
@@ -127,7 +153,7 @@ func (r *ring) add(c *outbox.Committed) {
 	removed := c.Removed || c.Record.Desired.Gone
 	n := change{key: c.Key, revision: c.Revision, removed: removed}
 	if !removed {
-		n.record = withoutPayloads(c.Record)
+		n.record = withoutPayloads(*c.Record)
 	}
 	r.newest[c.Key] = r.end
 	r.entries[r.end%size] = n
@@ -182,7 +208,7 @@ const watchBatch = 256
 
 // after reads what follows next, and moves it on. With nothing to read, more is
 // closed when there is.
-func (r *ring) after(next *uint64, o WatchOptions, unlock func()) (batch []change, more <-chan struct{}, err error) {
+func (r *ring) after(next *uint64, want among, unlock func()) (batch []change, more <-chan struct{}, err error) {
 	defer unlock()
 	if *next < r.first {
 		return nil, nil, fmt.Errorf("%w: the watcher fell behind by more than %d changes", ErrWatchExpired, len(r.entries))
@@ -190,7 +216,7 @@ func (r *ring) after(next *uint64, o WatchOptions, unlock func()) (batch []chang
 	for *next < r.end && len(batch) < watchBatch {
 		c := &r.entries[*next%uint64(len(r.entries))]
 		*next++
-		if !c.superseded && (o.Sink == "" || c.key.Sink == o.Sink) && strings.HasPrefix(c.key.Name, o.Prefix) {
+		if !c.superseded && want.has(c.key) {
 			batch = append(batch, *c)
 		}
 	}
@@ -208,6 +234,11 @@ func withoutPayloads(rec outbox.Record) outbox.Record {
 		slim := *a
 		slim.Payload, slim.Adapter = nil, nil
 		st.Acked = &slim
+	}
+	if st.Observed != nil {
+		slim := *st.Observed
+		slim.Content = nil
+		st.Observed = &slim
 	}
 	if len(st.Attempted) > 0 {
 		list := make([]record.Attempt, len(st.Attempted))

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -14,11 +15,13 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrStale    = errors.New("stale")
 	ErrConflict = errors.New("generation conflict")
+	ErrOwned    = errors.New("owned by another source")
+	ErrKeyUsed  = errors.New("idempotency key used before")
 )
 
 // Refusal says why a change was refused, and what is there instead.
 type Refusal struct {
-	Err        error // ErrNotFound, ErrStale or ErrConflict
+	Err        error // ErrNotFound, ErrStale, ErrConflict, ErrOwned or ErrKeyUsed
 	Generation uint64
 	Message    string
 }
@@ -35,14 +38,19 @@ type PutRequest struct {
 	// OrderPartial: the order's number does not cover the content (R08).
 	OrderPartial bool
 	IfGeneration *uint64 // R09; 0: must not exist
+	// TakeOver: the resource is Desired.Owner's from now on, whoever owned it before.
+	TakeOver bool
 }
 
 // DeleteRequest is a deletion on its way in.
 type DeleteRequest struct {
 	Deletion     record.DeletionPolicy
+	DeletionElse record.DeletionPolicy // where neither Deletion nor the resource says
 	Order        record.Order
 	OrderPartial bool
 	IfGeneration *uint64
+	Owner        string // who asks
+	TakeOver     bool   // whoever owns it
 }
 
 // Facts are what the engine knows and the record does not.
@@ -65,21 +73,35 @@ func AcceptPut(r *Rules, cur outbox.Record, p PutRequest, f Facts) (outbox.Chang
 	if err := admit(old, p.IfGeneration); err != nil {
 		return outbox.Change{}, Answer{}, err
 	}
-	same := old.Exists() && !old.Tombstone && samePolicies(old, &p.Desired) && SameContent(old, &p.Desired)
+	if err := mayChange(old, p.Desired.Owner, p.TakeOver); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	repeats := r.repeats(old, &p.Desired)
+	same := old.Exists() && samePolicies(old, &p.Desired) && (repeats || !old.Tombstone && SameContent(old, &p.Desired))
 	if err := inOrder(old, p.Desired.Order, same || p.OrderPartial); err != nil {
 		return outbox.Change{}, Answer{}, err
 	}
-	if same && !newerOrder(old.Order, p.Desired.Order) {
+	if err := keyFits(old, &p.Desired); err != nil {
+		return outbox.Change{}, Answer{}, err
+	}
+	agrees := same && !repeats && old.Origin == record.FromTarget // the source says now what the target did
+	if same && !agrees && !newerOrder(old.Order, p.Desired.Order) && old.Owner == p.Desired.Owner {
 		return outbox.Change{}, Answer{Generation: old.Generation}, nil // R03
 	}
 	d := p.Desired
 	if d.Order == (record.Order{}) {
 		d.Order = old.Order
 	}
-	if same { // the content stands; only the source's position moved on
+	if same { // the content stands; only the source's position moved on, or it has an owner now
 		kept := *old
 		kept.Order, kept.Owner = d.Order, d.Owner
+		if agrees {
+			kept.Origin, kept.SourceHash = record.FromSource, record.Hash{}
+		}
 		return outbox.Change{Desired: &kept}, Answer{Generation: old.Generation}, nil
+	}
+	if repeats { // of its policies alone something is new
+		d.Payload, d.Hash, d.Tombstone, d.Origin, d.SourceHash = old.Payload, old.Hash, old.Tombstone, old.Origin, old.SourceHash
 	}
 	change, replaced := replace(r, cur, &d, f)
 	return change, Answer{Replaced: replaced}, nil
@@ -94,11 +116,15 @@ func AcceptDelete(r *Rules, cur outbox.Record, del DeleteRequest, f Facts) (outb
 	if err := admit(old, del.IfGeneration); err != nil {
 		return outbox.Change{}, Answer{}, err
 	}
-	policy := del.Deletion
-	if policy == "" {
-		policy = old.Deletion
+	if err := mayChange(old, del.Owner, del.TakeOver); err != nil {
+		return outbox.Change{}, Answer{}, err
 	}
-	same := old.Tombstone && policy == old.Deletion
+	if !old.Tombstone && old.Owner == "" && del.Owner != "" && !del.TakeOver { // to want it gone is no claim to it
+		return outbox.Change{}, Answer{}, &Refusal{Err: ErrOwned, Generation: old.Generation,
+			Message: fmt.Sprintf("no source owns it; %q deletes what it put", del.Owner)}
+	}
+	policy := cmp.Or(del.Deletion, old.Deletion, del.DeletionElse)
+	same := old.Tombstone && policy == old.Deletion && old.Origin != record.FromTarget // of the target's, both have deleted it now
 	if err := inOrder(old, del.Order, same || del.OrderPartial); err != nil {
 		return outbox.Change{}, Answer{}, err
 	}
@@ -112,13 +138,44 @@ func AcceptDelete(r *Rules, cur outbox.Record, del DeleteRequest, f Facts) (outb
 	}
 	d := record.Desired{
 		Tombstone: true, Deletion: policy, Conflict: old.Conflict, Owner: old.Owner, Order: del.Order,
-		Suspend: old.Suspend,
+		Suspend: old.Suspend, Direction: old.Direction, Retry: old.Retry, IdempotencyKey: old.IdempotencyKey,
 	}
 	if d.Order == (record.Order{}) {
 		d.Order = old.Order
 	}
 	change, replaced := replace(r, cur, &d, f)
 	return change, Answer{Replaced: replaced}, nil
+}
+
+// mayChange keeps what one source owns from everybody else (R15b): two that want
+// different things of one key would undo each other for ever. What nobody owns, or
+// its owner has deleted, is free.
+func mayChange(old *record.Desired, who string, takeOver bool) error {
+	if !old.Exists() || old.Tombstone || old.Owner == "" || old.Owner == who || takeOver {
+		return nil
+	}
+	asks := "who asks is no source"
+	if who != "" {
+		asks = fmt.Sprintf("%q can't change it", who)
+	}
+	return &Refusal{Err: ErrOwned, Generation: old.Generation, Message: fmt.Sprintf("it belongs to source %q; %s", old.Owner, asks)}
+}
+
+// AcceptHandOver makes to the owner of what from owns; content, policies and
+// generation stay (R15b).
+func AcceptHandOver(cur outbox.Record, from, to string) (outbox.Change, error) {
+	old := &cur.Desired
+	switch {
+	case !old.Exists():
+		return outbox.Change{}, &Refusal{Err: ErrNotFound, Message: "there is no such resource"}
+	case old.Owner == to:
+		return outbox.Change{}, nil
+	case old.Owner != from:
+		return outbox.Change{}, &Refusal{Err: ErrOwned, Generation: old.Generation, Message: fmt.Sprintf("it belongs to source %q, not to %q", old.Owner, from)}
+	}
+	kept := *old
+	kept.Owner, kept.Order = to, record.Order{} // the new owner counts anew
+	return outbox.Change{Desired: &kept}, nil
 }
 
 // admit checks a condition on the generation (R09).
@@ -161,6 +218,27 @@ func inOrder(old *record.Desired, o record.Order, equalIsFine bool) error {
 
 func newerOrder(was, o record.Order) bool { return o != (record.Order{}) && o != was }
 
+// keyFits refuses content under an idempotency key that the state before has given for
+// other content (R10b), or that was deleted since: a target that knows the key would
+// answer that it is done, and do nothing (P2).
+func keyFits(old, d *record.Desired) error {
+	if d.IdempotencyKey == "" || !old.Exists() || old.IdempotencyKey != d.IdempotencyKey {
+		return nil
+	}
+	what := "the content changed and its idempotency key did not"
+	switch {
+	case old.Origin == record.FromTarget: // the key was given for what the source had put
+		if ContentHash(d.Payload) == old.SourceHash {
+			return nil
+		}
+	case old.Tombstone:
+		what = "it was deleted, and comes back with the same idempotency key"
+	case SameContent(old, d):
+		return nil
+	}
+	return &Refusal{Err: ErrKeyUsed, Generation: old.Generation, Message: what + ": a target that knows the key would answer without doing it"}
+}
+
 // replace makes d the desired state and keeps what is still needed of the old
 // one: how long work has waited, and content that may be at the target.
 func replace(r *Rules, cur outbox.Record, d *record.Desired, f Facts) (outbox.Change, bool) {
@@ -172,7 +250,7 @@ func replace(r *Rules, cur outbox.Record, d *record.Desired, f Facts) (outbox.Ch
 	}
 	change := outbox.Change{Desired: d, NewGeneration: true}
 	if old.Exists() {
-		change.Status = remember(r, old, st, f)
+		change.Status = remember(r, old, d, st, f)
 	}
 	return change, waited
 }
@@ -184,10 +262,12 @@ func settled(old *record.Desired, st *record.Status) bool {
 
 // remember returns st with what the replaced content leaves behind, or nil if
 // that is nothing: content that was sent but not known to be acknowledged may
-// be at the target, or still land there (P3).
-func remember(r *Rules, old *record.Desired, st *record.Status, f Facts) *record.Status {
+// be at the target, or still land there (P3). After a call that failed it says how d
+// is tried again (R02).
+func remember(r *Rules, old, d *record.Desired, st *record.Status, f Facts) *record.Status {
 	next := *st
-	changed := false
+	changed := !st.FailedAt.IsZero() && st.Retry != d.Retry
+	next.Retry = d.Retry
 	// Of accepted drift the hash is zero: the target does not hold this payload.
 	if a := st.Acked; a != nil && a.Generation == old.Generation && a.Hash == old.Hash && a.Payload == nil && r.keepsPayloads(old) && !old.Tombstone {
 		acked := *a
@@ -263,5 +343,6 @@ func withContent(list []record.Attempt, old *record.Desired) ([]record.Attempt, 
 }
 
 func samePolicies(a, b *record.Desired) bool {
-	return a.Conflict == b.Conflict && a.Deletion == b.Deletion && a.Suspend == b.Suspend
+	return a.Conflict == b.Conflict && a.Deletion == b.Deletion && a.Suspend == b.Suspend && a.Direction == b.Direction &&
+		a.Retry == b.Retry && a.IdempotencyKey == b.IdempotencyKey
 }

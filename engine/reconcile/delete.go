@@ -12,7 +12,7 @@ func (d *Delivery) beginDelete() {
 	m := &d.rules.Manifest
 	moved := d.status.Acked != nil && d.acked == nil
 	switch {
-	case d.rules.deletion(&d.desired) == record.Retain, d.contended():
+	case d.rules.deletion(&d.desired) == record.Retain, d.direction == record.Inbound, d.contended():
 		d.end(Released)
 	case moved:
 		d.end(MovedTarget) // owed to a target that is no longer there (R13)

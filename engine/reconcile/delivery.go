@@ -53,26 +53,31 @@ const (
 	Undeletable  Outcome = "undeletable"   // the sink can't delete
 	LookFailed   Outcome = "look-failed"   // a mere look failed; nothing changes
 	NotConverged Outcome = "not-converged" // applied, but it does not match (R28)
+	Missing      Outcome = "missing"       // nothing is there that could be taken in (R31)
+	TakenOver    Outcome = "taken-over"    // the target's change is what is desired now (R32)
+	NoContent    Outcome = "no-content"    // the adapter reported nothing that could be taken in (R31, R32)
+	TooLarge     Outcome = "too-large"     // more than can be taken in (R31, R32)
 )
 
 // Outcomes lists every outcome, for documentation and metrics.
 func Outcomes() []Outcome {
 	return []Outcome{Acked, Unchanged, Accepted, Drifted, Deleted, Released, NotOurs, Unsettled, Converging, Retryable,
 		Paused, Unreachable, Unauthorized, Rejected, Obsoleted, PluginFault, Suspect, Contended, MovedTarget, Undeletable,
-		LookFailed, NotConverged}
+		LookFailed, NotConverged, Missing, TakenOver, NoContent, TooLarge}
 }
 
 // Delivery is one attempt to bring one resource to its desired state. Ask Step,
 // do what it says, Answer, and so on until Done; then Settle.
 type Delivery struct {
-	rules   *Rules
-	key     record.Key
-	desired record.Desired
-	status  record.Status
-	acked   *record.Acked // by the present target; nil: never
-	now     time.Time     // of the last answer
-	began   time.Time
-	look    bool // nothing is owed: a drift check, or a look at start-up
+	rules     *Rules
+	key       record.Key
+	desired   record.Desired
+	status    record.Status
+	acked     *record.Acked // by the present target; nil: never
+	now       time.Time     // of the last answer
+	began     time.Time
+	direction record.Direction // in force, never empty
+	look      bool             // nothing is owed: a drift check, or a look at start-up
 
 	step      Step
 	observed  *sink.Observation // what the last Observe saw; nil: not looked, or missing
@@ -80,6 +85,7 @@ type Delivery struct {
 	rechecked bool              // Delete met another uid once already
 	vanished  bool              // what was acked was being deleted by somebody, and is gone (R36)
 	uid       string            // precondition of Delete
+	content   *record.Observed  // of observed, where it is taken in or reported
 
 	// The end:
 	outcome  Outcome
@@ -95,10 +101,17 @@ type Delivery struct {
 // have been sent, so that the target must be looked at first.
 func Begin(r *Rules, key record.Key, rec outbox.Record, now time.Time, unsure bool) *Delivery {
 	d := &Delivery{rules: r, key: key, desired: rec.Desired, status: rec.Status, now: now, began: now}
-	d.acked = r.acked(&rec.Status)
+	d.direction = r.direction(&rec.Desired)
+	if !flipped(d.direction, &rec.Status) {
+		d.acked = r.acked(&rec.Status)
+	}
 	d.attempts = d.mayMatter(rec.Status.Attempted)
-	if d.desired.Tombstone {
+	switch {
+	case d.desired.Tombstone && !d.mirrors():
 		d.beginDelete()
+		return d
+	case d.direction == record.Inbound:
+		d.beginInbound()
 		return d
 	}
 	d.look = d.isLook()
@@ -132,7 +145,7 @@ func (d *Delivery) isLook() bool {
 // oneCall reports whether an Apply without a look keeps every promise (R35).
 func (d *Delivery) oneCall(unsure bool) bool {
 	m := &d.rules.Manifest
-	return !unsure && !d.look && m.ApplyConfirms && m.ApplyIdempotent &&
+	return !unsure && !d.look && d.direction == record.Outbound && m.ApplyConfirms && m.ApplyIdempotent &&
 		d.rules.conflict(&d.desired) == record.SourceWins &&
 		d.status.Generation != d.desired.Generation && len(d.attempts) == 0 &&
 		d.acked == d.status.Acked // the same target as before (R13)
@@ -170,17 +183,26 @@ func (d *Delivery) Object() string {
 
 // Request is the call that Step asks for.
 func (d *Delivery) Request() *sink.Request {
+	if d.direction == record.Inbound { // what is declared is no content that anything could be compared with
+		return &sink.Request{Key: d.key, Generation: d.desired.Generation, IdempotencyKey: IdempotencyKey(d.rules.Epoch, &d.desired),
+			Acked: d.acked, Conflict: d.rules.conflict(&d.desired), UID: d.uid, Epoch: d.rules.Epoch}
+	}
 	return &sink.Request{
 		Key: d.key, Generation: d.desired.Generation, Payload: d.desired.Payload, Hash: d.desired.Hash,
 		IdempotencyKey: IdempotencyKey(d.rules.Epoch, &d.desired),
 		Acked:          d.acked, Attempted: d.attempts,
 		Conflict: d.rules.conflict(&d.desired), Force: d.status.Command == record.CommandForce, UID: d.uid,
+		Epoch: d.rules.Epoch,
 	}
 }
 
-// IdempotencyKey is stable over the retries of one generation and differs from
-// that of any other, in any store.
+// IdempotencyKey is the source's, where it gave one for this very content; else one that
+// is stable over the retries of one generation and differs from that of any other, in
+// any store.
 func IdempotencyKey(epoch string, d *record.Desired) string {
+	if d.IdempotencyKey != "" && !d.Tombstone && d.Origin != record.FromTarget {
+		return d.IdempotencyKey
+	}
 	return epoch + "-" + strconv.FormatUint(d.Generation, 10) + "-" + d.Hash.String()
 }
 
@@ -196,10 +218,14 @@ func (d *Delivery) Answer(res sink.Result, now time.Time) {
 		d.remember(res)
 	}
 	switch {
+	case d.mirrors():
+		d.sawMirrored(res)
 	case d.desired.Tombstone && step == Observe:
 		d.lookedForDelete(res)
 	case step == Delete:
 		d.deleted(res)
+	case d.direction == record.Inbound:
+		d.sawInbound(res)
 	case step == Observe:
 		d.looked(res)
 	default:

@@ -30,22 +30,39 @@ func Due(r *Rules, h outbox.Head, suspended bool, now time.Time, rnd float64) sc
 		p.Class = schedule.Check
 		if st.Acked != nil && r.acked(&st) == nil { // R13
 			p.At, p.Class = now, schedule.Retry
-		} else if r.DriftInterval > 0 && r.Manifest.Observes {
-			p.At = later(now.Add(spread(r.DriftInterval, rnd)), within(st.NextAt, now, st.Delay))
+		} else if st.Direction.TakesIn() {
+			p.At = r.takeIn(&st, now, rnd)
+		} else if r.DriftInterval > 0 && r.Looks() {
+			p.At = later(now.Add(Spread(r.DriftInterval, rnd)), within(st.NextAt, now, st.Delay))
 		}
 	case record.Drifted:
 		p.Class = schedule.Check
 		p.At = now.Add(r.ReportInterval)
 	case record.Failed, record.Obsolete:
 		p.Since, p.Class = time.Time{}, schedule.Check
+		if st.Direction == record.Inbound || st.Direction.TakesIn() && takenInQuietly(&st) { // the target may change, whatever we are refused
+			p.At = r.takeIn(&st, now, rnd)
+		}
 	case record.Orphaned:
 		if r.acked(&st) != nil { // the target that the deletion is owed to is back
 			p.At, p.Class = now, schedule.Retry
 		}
 	default:
 		p.At, p.Class = r.work(h, &st, now)
+		if st.Direction == record.Inbound && takenInQuietly(&st) { // nothing is there, which is not our doing
+			p.At, p.Class, p.Since = r.takeIn(&st, now, rnd), schedule.Check, time.Time{}
+		}
 	}
 	return p
+}
+
+// takeIn says when a resource that takes in is looked at again; zero: never.
+func (r *Rules) takeIn(st *record.Status, now time.Time, rnd float64) time.Time {
+	every := r.takesInEvery()
+	if every <= 0 {
+		return time.Time{}
+	}
+	return later(now.Add(Spread(every, rnd)), within(st.NextAt, now, st.Delay))
 }
 
 // work says when a resource goes to which something is owed. A fresh state goes
@@ -56,7 +73,8 @@ func (r *Rules) work(h outbox.Head, st *record.Status, now time.Time) (time.Time
 	}
 	at := now
 	if !st.FailedAt.IsZero() {
-		at = later(now, within(st.FailedAt.Add(r.RetryBase), now, r.RetryBase))
+		base := r.retry(st.Retry).Base
+		at = later(now, within(st.FailedAt.Add(base), now, base))
 	}
 	return at, schedule.Fresh
 }

@@ -16,7 +16,7 @@ func TestR40_AClockThatIsSetBackMakesNobodyWaitLonger(t *testing.T) {
 	for name, row := range map[string]struct {
 		status record.Status
 		most   time.Duration
-	}{"a retry": {waiting, 3 * time.Second}, "a fresh state after a failure": {fresh, testRules.RetryBase}} {
+	}{"a retry": {waiting, 3 * time.Second}, "a fresh state after a failure": {fresh, testRules.Retry.Base}} {
 		h := outbox.Head{Generation: 1, Status: row.status}
 		p := Due(&testRules, h, false, back, 0.5)
 		if wait := p.At.Sub(back); p.At.IsZero() || wait > row.most {

@@ -57,6 +57,9 @@ func Force(cur outbox.Record, now time.Time) (outbox.Change, error) {
 		if cur.Desired.Tombstone {
 			return fmt.Errorf("%w: it is being deleted; there is nothing to apply", ErrNothingToDo)
 		}
+		if st.Direction == record.Inbound && st.Generation == cur.Desired.Generation {
+			return fmt.Errorf("%w: its direction is inbound; nothing is ever applied", ErrNothingToDo)
+		}
 		st.Command = record.CommandForce
 		return nil
 	})

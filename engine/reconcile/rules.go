@@ -9,6 +9,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pawlsync/pawl/engine/record"
@@ -20,16 +21,18 @@ import (
 type Rules struct {
 	Conflict record.ConflictPolicy // of resources that say nothing themselves
 	Deletion record.DeletionPolicy
+	// Direction is that of resources that say nothing themselves; empty: outbound.
+	Direction record.Direction
 
 	Timeout        time.Duration // of one call
 	DriftInterval  time.Duration // between looks at an acknowledged resource; not positive: none
+	PollInterval   time.Duration // between looks at one that takes in, where the sink can't poll
 	ReportInterval time.Duration // between looks at one whose drift is only reported
-	RetryBase      time.Duration // first pause after a failure, doubled
-	RetryMax       time.Duration // longest pause
-	MaxAttempts    int           // until Stalled
-	StallRetry     time.Duration // pause while Stalled
+	Retry          record.Retry  // of resources that say nothing themselves; every field is set
 	FightsPerHour  int           // corrections of drift until Fighting
 	OrderRetention time.Duration // how long a deleted resource's source order is kept
+
+	ContentMax int // bytes of a target's object that are taken in; 0: no limit
 
 	Epoch    string // of the store, for idempotency keys
 	Manifest sink.Manifest
@@ -61,7 +64,9 @@ func (r *Rules) deletion(d *record.Desired) record.DeletionPolicy {
 
 // keepsPayloads reports whether the payloads of acked and attempted content are
 // kept for comparison while newer work waits.
-func (r *Rules) keepsPayloads(d *record.Desired) bool { return r.conflict(d) != record.SourceWins }
+func (r *Rules) keepsPayloads(d *record.Desired) bool {
+	return r.conflict(d) != record.SourceWins || r.direction(d) == record.Both
+}
 
 // acked is what the present target acknowledged of s, or nil. What another
 // target acknowledged counts for nothing here (R13). While it is not known which
@@ -87,14 +92,29 @@ func upperHalf(d time.Duration, rnd float64) time.Duration {
 	return d/2 + time.Duration(rnd*float64(d/2))
 }
 
-// Backoff is the pause after the given number of failed attempts (R40); rnd is
-// in [0, 1).
-func (r *Rules) Backoff(attempts int, rnd float64) time.Duration {
-	return upperHalf(exponential(r.RetryBase, r.RetryMax, max(attempts-1, 0)), rnd)
+// retry is what is in force for a resource of its own settings. Where it sets one of
+// base and max, the sink's other one gives way.
+func (r *Rules) retry(own record.Retry) record.Retry {
+	in := record.Retry{
+		Base: cmp.Or(own.Base, r.Retry.Base), Max: cmp.Or(own.Max, r.Retry.Max),
+		MaxAttempts: cmp.Or(own.MaxAttempts, r.Retry.MaxAttempts), Stall: cmp.Or(own.Stall, r.Retry.Stall),
+	}
+	if own.Base == 0 {
+		in.Base = min(in.Base, in.Max)
+	}
+	in.Max = max(in.Max, in.Base)
+	return in
 }
 
-// spread jitters a check's interval by a tenth either way, so that resources
+// backoff is the pause after the given number of failed attempts (R40); rnd is
+// in [0, 1).
+func backoff(r record.Retry, attempts int, rnd float64) time.Duration {
+	return upperHalf(exponential(r.Base, r.Max, max(attempts-1, 0)), rnd)
+}
+
+// Spread jitters a check's interval by a tenth either way, so that resources
 // that were acknowledged together are not looked at together for ever.
-func spread(d time.Duration, rnd float64) time.Duration {
+// rnd is in [0, 1).
+func Spread(d time.Duration, rnd float64) time.Duration {
 	return d - d/10 + time.Duration(rnd*float64(d/5))
 }

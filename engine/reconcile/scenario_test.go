@@ -69,8 +69,8 @@ type world struct {
 
 var testRules = Rules{
 	Conflict: record.SourceWins, Deletion: record.DeleteTarget,
-	Timeout: 30 * time.Second, DriftInterval: 10 * time.Minute, ReportInterval: 10 * time.Minute,
-	RetryBase: 2 * time.Second, RetryMax: 5 * time.Minute, MaxAttempts: 5, StallRetry: 5 * time.Minute,
+	Timeout: 30 * time.Second, DriftInterval: 10 * time.Minute, ReportInterval: 10 * time.Minute, PollInterval: time.Minute,
+	Retry:         record.Retry{Base: 2 * time.Second, Max: 5 * time.Minute, MaxAttempts: 5, Stall: 5 * time.Minute},
 	FightsPerHour: 5, OrderRetention: 24 * time.Hour, Epoch: "e",
 	Manifest: sink.Manifest{Target: "t1", Observes: true, Deletes: true, ApplyConfirms: true, ApplyIdempotent: true},
 }
@@ -117,6 +117,8 @@ func (w *world) run(name string, args []string) {
 		w.due()
 	case "begin":
 		w.begin(args)
+	case "bears": // the key of the call that is next
+		w.sayf("%s", w.delivery.Request().IdempotencyKey)
 	case "answer":
 		for _, a := range args {
 			w.answer(a)
@@ -155,6 +157,16 @@ func (w *world) configure(args []string) {
 			m.AsFoundComparable = true
 		case "target":
 			m.Target = v
+		case "content":
+			m.ReportsContent = true
+		case "silent":
+			m.ReportsContent = false
+		case "polls":
+			m.Polls = true
+		case "direction":
+			w.rules.Direction = record.Direction(v)
+		case "contentmax":
+			w.rules.ContentMax, _ = strconv.Atoi(v)
 		case "policy":
 			w.rules.Conflict = record.ConflictPolicy(v)
 		case "deletion":
@@ -211,10 +223,32 @@ func (w *world) put(args []string) {
 			p.Desired.Deletion = record.DeletionPolicy(v)
 		case "suspend":
 			p.Desired.Suspend = true
+		case "direction":
+			p.Desired.Direction = record.Direction(v)
+		case "owner":
+			p.Desired.Owner = v
+		case "key":
+			p.Desired.IdempotencyKey = v
+		case "base", "max", "stall", "attempts":
+			setRetry(&p.Desired.Retry, k, v)
 		}
 	}
 	change, answer, err := AcceptPut(&w.rules, w.rec, p, w.facts(args))
 	w.took(change, answer, err)
+}
+
+func setRetry(r *record.Retry, field, v string) {
+	d, _ := time.ParseDuration(v)
+	switch field {
+	case "base":
+		r.Base = d
+	case "max":
+		r.Max = d
+	case "stall":
+		r.Stall = d
+	case "attempts":
+		r.MaxAttempts, _ = strconv.Atoi(v)
+	}
 }
 
 func (w *world) delete(args []string) {
@@ -272,6 +306,9 @@ func (w *world) apply(c outbox.Change) {
 	}
 	if c.Status != nil {
 		w.rec.Status = *c.Status
+		if c.Settled {
+			w.rec.Status = outbox.Numbered(w.rec.Status, w.rev)
+		}
 	}
 }
 
@@ -366,6 +403,12 @@ func (w *world) settle(args []string) {
 		if c.Type != record.CondAcked && c.Type != record.CondObserved || c.Type == record.CondObserved && c.Status == record.Unknown && s.Outcome == LookFailed {
 			w.sayf("condition %s=%s", c.Type, c.Status)
 		}
+	}
+	if o := st.Observed; o != nil {
+		w.sayf("the target has %s", o.Content)
+	}
+	if d := &w.rec.Desired; d.Origin == record.FromTarget {
+		w.sayf("desired, of the target: %s", map[bool]string{true: "nothing", false: string(d.Payload)}[d.Tombstone])
 	}
 	if len(st.DriftPaths) > 0 {
 		w.sayf("differs at %s", strings.Join(st.DriftPaths, ", "))
@@ -464,6 +507,8 @@ func parseResult(text string) sink.Result {
 			o.MatchAttempted = sink.TriOf(v == "yes")
 		case "as":
 			o.AsFound = v
+		case "content":
+			o.Content = []byte(strings.ReplaceAll(v, ";", ","))
 		case "uid":
 			o.UID = v
 		case "object":

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawlsync/pawl/engine/outbox"
@@ -45,7 +46,8 @@ func (d *Delivery) Settle(cur outbox.Record, v Verdict) Settlement {
 		return s
 	}
 	st := cur.Status
-	b := books{d: d, st: &st, order: cur.Desired.Order, v: v, took: v.Now.Sub(d.began), s: &s}
+	st.Retry = cur.Desired.Retry
+	b := books{d: d, st: &st, cur: &cur.Desired, v: v, took: v.Now.Sub(d.began), s: &s}
 	if cur.Desired.Generation != d.desired.Generation {
 		b.old()
 		s.Change = outbox.Change{Status: &st}
@@ -71,7 +73,7 @@ func (d *Delivery) RetryAfter() (pause time.Duration, target bool) {
 type books struct {
 	d       *Delivery
 	st      *record.Status
-	order   record.Order // the source's newest, which may have moved on since the delivery began
+	cur     *record.Desired // the newest: order and owner may have moved on since the delivery began
 	v       Verdict
 	took    time.Duration
 	s       *Settlement
@@ -121,21 +123,30 @@ func (b *books) mergedAttempts() []record.Attempt {
 func (b *books) newest() {
 	d, st := b.d, b.st
 	st.Attempted = d.attempts
-	if d.vanished {
+	if d.vanished || flipped(d.direction, st) {
 		st.Acked = nil
+	}
+	if st.Direction = d.direction; d.direction == record.Outbound {
+		st.Direction, st.Observed = "", nil
 	}
 	if st.Generation != d.desired.Generation {
 		st.Attempts, st.Looks, st.DriftPaths = 0, 0, nil
 	}
 	switch b.s.Outcome {
 	case Acked:
-		b.acknowledged(record.ReasonNone, "", record.False)
+		b.acked()
 	case Accepted:
 		b.acknowledged(record.ReasonAccepted, "the target's own state was taken over", record.True)
 	case Unchanged:
 		b.unchanged()
 	case Drifted:
 		b.drifted()
+	case TakenOver:
+		b.takenOver()
+	case Missing:
+		b.missing()
+	case NoContent, TooLarge:
+		b.unusable()
 	case Deleted, Released:
 		b.remove()
 	case NotOurs:
@@ -205,6 +216,7 @@ func (b *books) acknowledged(reason record.Reason, message string, drifted recor
 	}
 	st.Attempts, st.Looks, st.NextAt, st.Delay, st.FailedAt = 0, 0, time.Time{}, 0, time.Time{}
 	st.LookedAt, st.DriftPaths = b.v.Now, nil
+	st.Observed = d.content
 	b.carriedOut()
 	if drifted == record.True {
 		st.DriftPaths = d.paths
@@ -239,7 +251,7 @@ func (b *books) corrected() {
 	recent = append(recent, now)
 	if len(recent) > b.d.rules.FightsPerHour {
 		b.s.Fighting = true
-		st.Delay = b.d.rules.StallRetry
+		st.Delay = b.retry().Stall
 		st.NextAt = now.Add(st.Delay)
 		recent = recent[len(recent)-b.d.rules.FightsPerHour-1:]
 		b.phase(record.AckedPhase, record.ReasonFighting, "somebody else keeps changing it; left alone for a while")
@@ -269,7 +281,7 @@ func (b *books) unchanged() {
 }
 
 func (b *books) drifted() {
-	b.st.DriftPaths, b.st.LookedAt = b.d.paths, b.v.Now
+	b.st.DriftPaths, b.st.LookedAt, b.st.Observed = b.d.paths, b.v.Now, b.d.content
 	message := "the target differs from what was acknowledged"
 	if b.d.observed == nil {
 		message = "the target's object is missing"
@@ -284,13 +296,13 @@ func (b *books) drifted() {
 // number stays for a while (R08).
 func (b *books) remove() {
 	d := b.d
-	if b.order == (record.Order{}) {
+	if b.cur.Order == (record.Order{}) {
 		b.s.Change = outbox.Change{Remove: true}
 		return
 	}
 	gone := record.Desired{
 		Generation: d.desired.Generation, Tombstone: true, Gone: true,
-		GoneUntil: b.v.Now.Add(d.rules.OrderRetention), Order: b.order,
+		GoneUntil: b.v.Now.Add(d.rules.OrderRetention), Order: b.cur.Order,
 	}
 	b.s.Change = outbox.Change{Desired: &gone, Status: &record.Status{Generation: gone.Generation}}
 }
@@ -355,7 +367,8 @@ func (b *books) unanswered(reason record.Reason) {
 		b.charge(reason)
 		return
 	}
-	delay := upperHalf(exponential(b.d.rules.RetryBase, min(lookMax, b.d.rules.RetryMax), st.Looks), b.v.Random)
+	r := b.retry()
+	delay := upperHalf(exponential(r.Base, min(lookMax, r.Max), st.Looks), b.v.Random)
 	st.Looks++
 	st.FailedAt = b.v.Now
 	b.wait(record.Pending, reason, b.d.reply.Message, delay)
@@ -366,26 +379,29 @@ func (b *books) unanswered(reason record.Reason) {
 func (b *books) suspected() {
 	st, delay := b.st, time.Duration(0)
 	if st.Looks > 0 {
-		delay = b.d.rules.Backoff(st.Looks, b.v.Random)
+		delay = backoff(b.retry(), st.Looks, b.v.Random)
 	}
 	st.Looks++
 	b.wait(record.Pending, record.ReasonPluginFault, b.d.reply.Message, delay)
 }
 
+// retry is how the resource is tried again.
+func (b *books) retry() record.Retry { return b.d.rules.retry(b.d.desired.Retry) }
+
 // charge burns one attempt (R40, R41).
 func (b *books) charge(reason record.Reason) {
-	st, r := b.st, b.d.rules
+	st, r := b.st, b.retry()
 	st.FailedAt = b.v.Now
 	if st.Phase == record.Stalled {
 		st.Attempts = 0
 	}
 	st.Attempts++
 	if st.Attempts >= r.MaxAttempts {
-		b.wait(record.Stalled, reason, b.d.reply.Message, r.StallRetry)
+		b.wait(record.Stalled, reason, b.d.reply.Message, r.Stall)
 		b.condition(record.CondStalled, record.True, reason, b.d.reply.Message)
 		return
 	}
-	b.wait(record.Pending, reason, b.d.reply.Message, r.Backoff(st.Attempts, b.v.Random))
+	b.wait(record.Pending, reason, b.d.reply.Message, backoff(r, st.Attempts, b.v.Random))
 }
 
 // lookFailed keeps phase and attempts: the target is merely not known (R33).
@@ -421,28 +437,23 @@ func withTransition(h []record.Transition, t record.Transition) []record.Transit
 
 // condition sets one condition. What was never anything but False is not stored.
 func (b *books) condition(kind string, truth record.Truth, reason record.Reason, message string) {
-	st := b.st
-	out := make([]record.Condition, 0, len(st.Conditions)+1)
+	old := b.st.Conditions
+	at := slices.IndexFunc(old, func(c record.Condition) bool { return c.Type == kind })
+	if at < 0 && truth == record.False && kind != record.CondAcked {
+		return
+	}
 	next := record.Condition{Type: kind, Status: truth, Reason: reason, Message: message,
 		LastTransitionTime: b.v.Now, ObservedGeneration: b.d.desired.Generation}
-	found := false
-	for _, c := range st.Conditions {
-		if c.Type == kind {
-			found = true
-			if c.Status == truth {
-				next.LastTransitionTime = c.LastTransitionTime
-			}
-			c = next
-		}
-		out = append(out, c)
+	out := append(make([]record.Condition, 0, len(old)+1), old...)
+	if at < 0 {
+		b.st.Conditions = append(out, next)
+		return
 	}
-	if !found {
-		if truth == record.False && kind != record.CondAcked {
-			return
-		}
-		out = append(out, next)
+	if out[at].Status == truth {
+		next.LastTransitionTime = out[at].LastTransitionTime
 	}
-	st.Conditions = out
+	out[at] = next
+	b.st.Conditions = out
 }
 
 func conditionOf(st *record.Status, kind string) record.Truth {

@@ -22,7 +22,7 @@ func (d *Delivery) looked(res sink.Result) {
 		d.failed(res)
 		return
 	}
-	if d.observed == nil && d.status.Reason == record.ReasonInProgress {
+	if d.observed == nil && d.status.Reason == record.ReasonInProgress && d.direction == record.Outbound {
 		d.acked, d.vanished = nil, true
 	}
 	d.compare(res)
@@ -52,10 +52,12 @@ func (d *Delivery) compare(res sink.Result) {
 	switch {
 	case v == matches:
 		d.confirm(d.matched(), res, d.ackOf(d.observed))
-	case d.look && (d.status.Phase == record.Failed || d.status.Phase == record.Obsolete):
+	case d.look && (d.status.Phase == record.Failed || d.status.Phase == record.Obsolete) && !takenInQuietly(&d.status):
 		d.endWith(Unchanged, res) // looked at, never applied (R34)
 	case d.status.Command == record.CommandForce:
 		d.apply(v == drift)
+	case d.status.Command == record.CommandAccept && v != sourceChanged && d.direction == record.Both:
+		d.takeOver(res)
 	case d.status.Command == record.CommandAccept && v != sourceChanged:
 		d.accept(res)
 	case v == stands:
@@ -119,6 +121,10 @@ func (d *Delivery) sentDelete() bool {
 
 // drift handles a target that somebody else changed (R23 to R25).
 func (d *Delivery) drift(res sink.Result) {
+	if d.direction == record.Both {
+		d.driftOfBoth(res)
+		return
+	}
 	switch d.rules.conflict(&d.desired) {
 	case record.TargetWins:
 		d.accept(res)

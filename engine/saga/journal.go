@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
@@ -104,11 +106,12 @@ func (m *Manager) Prepare(e *engine.Engine) error {
 			return fmt.Errorf("take up saga %q: %w", id, err)
 		}
 	}
-	for _, r := range m.byID { // now that all holds are in force
+	runs := slices.Collect(maps.Values(m.byID)) // of which the first may end before the last begins
+	for _, r := range runs {                    // now that all holds are in force
 		m.running.Go(func() { m.drive(r) })
 	}
-	if len(m.byID) > 0 {
-		m.log.Info("sagas that were under way are taken up", "sagas", len(m.byID))
+	if len(runs) > 0 {
+		m.log.Info("sagas that were under way are taken up", "sagas", len(runs))
 	}
 	m.running.Go(m.sweep)
 	return nil

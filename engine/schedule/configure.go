@@ -57,3 +57,6 @@ func (s *Schedule) PauseSink(name string, until time.Time) {
 	}
 	s.place(k)
 }
+
+// SetMaxInFlight is Options.MaxInFlight from now on.
+func (s *Schedule) SetMaxInFlight(n int) { s.options.MaxInFlight = n }
