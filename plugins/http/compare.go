@@ -51,8 +51,11 @@ const existing = "exists"
 
 // judge fills in how the target's answer compares with what r knows.
 func (cfg *config) judge(o *pawl.Observation, r *pawl.Request, resp *pawl.HTTPResponse) error {
-	if len(r.Payload) == 0 && cfg.observe.method != "HEAD" {
-		o.Content = resp.Body // a tombstone: it may be kept before it is deleted
+	if cfg.observe.method != "HEAD" && (len(r.Payload) == 0 || cfg.reportsContent()) {
+		o.Content = resp.Body // of owned-json with a payload: less, see desired
+		if o.Content == nil {
+			o.Content = []byte{}
+		}
 	}
 	switch cfg.compare {
 	case compareOwned, compareJSON:
@@ -210,6 +213,9 @@ func (j *jsonJudge) desired(o *pawl.Observation) error {
 	o.MatchDesired, o.Differing = pawl.TriOf(!diff.Differs), diff.Paths
 	if j.cfg.compare == compareOwned {
 		o.AsFound = hexDigest(diff.Found)
+		if j.cfg.reportsContent() {
+			o.Content = []byte(jsondoc.Project(want.Root(), j.have.Root(), j.before))
+		}
 		if owned, _ := jsondoc.Own(want); len(owned) <= pawl.MaxAdapterStateBytes {
 			o.AdapterState = owned
 		}

@@ -35,6 +35,7 @@ type config struct {
 	idempotent        bool // two equal Applies are harmless
 
 	observe, apply, delete operation
+	poll                   *polling // nil: none
 	// object is the path that tells objects apart, where two keys may share one; else nil.
 	object *template
 }
@@ -135,6 +136,7 @@ func (cfg *config) readOperations(root *conf.Object) {
 	cfg.observe = read("observe", &observe, false)
 	cfg.apply = read("apply", &apply, true)
 	cfg.delete = read("delete", &remove, true)
+	cfg.poll = cfg.readPoll(root, shared)
 }
 
 // compile checks what was written for one operation and makes it ready.
@@ -250,6 +252,10 @@ func (cfg *config) manifest() *pawl.Manifest {
 	if cfg.delete.enabled {
 		m.Ops = append(m.Ops, pawl.OpDelete)
 	}
+	if cfg.poll != nil {
+		m.Ops = append(m.Ops, pawl.OpPoll)
+	}
+	m.ReportsContent = cfg.reportsContent()
 	m.ApplyConfirms = !cfg.confirmByObserve
 	m.ApplyIdempotent = cfg.idempotent
 	m.AsFoundComparable = cfg.compare == compareHeader

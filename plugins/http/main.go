@@ -20,6 +20,7 @@ func manifest() pawl.Manifest {
 		ApplyConfirms:   true,
 		ApplyIdempotent: true,
 		FindsByKey:      true,
+		ReportsContent:  true,
 		UpstreamKinds:   []string{"http"},
 	}
 }

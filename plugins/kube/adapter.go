@@ -135,8 +135,19 @@ func (a *adapter) observe(ctx context.Context, r *pawl.Request, o *pawl.Observat
 		return err
 	}
 	a.judge(o, r, want, live)
-	o.Ours = a.mark(live)
+	o.Ours, o.Content = a.mark(live), content(want, live)
+	if want == nil && r.Acked != nil && len(r.Acked.AdapterState) > 0 {
+		a.wholly(o, live)
+	}
 	return nil
+}
+
+// wholly makes the state that of all that is told of an object. What was deleted and is
+// back is desired with all its content, and a change of any of it must be seen (R32).
+func (a *adapter) wholly(o *pawl.Observation, live jsondoc.Value) {
+	if told, err := readManifest(o.Content); err == nil {
+		a.finish(o, record(textOf(live, "apiVersion"), setOf(told.root, ownersOf(live)), live, told.root))
+	}
 }
 
 // mark tells whether an object bears our mark: that we applied it, and still own

@@ -24,6 +24,7 @@ func manifest() pawl.Manifest {
 		ApplyIdempotent: true,
 		FindsByKey:      true,
 		ReportsUID:      true,
+		ReportsContent:  true,
 		Mark:            true,
 		Undoable:        []pawl.Op{pawl.OpApply}, // what is deleted takes its dependents and its uid along
 		UpstreamKinds:   []string{"kubernetes", "http"},

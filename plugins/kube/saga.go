@@ -69,26 +69,7 @@ func (a *adapter) image(live jsondoc.Value) ([]byte, error) {
 				textOf(live, "apiVersion") + "; apply it once in this version, outside of a saga")
 		}
 	}
-	w := writer{b: append(make([]byte, 0, len(live.Raw())), '{')}
-	for k, v := range live.Members {
-		switch k {
-		case "status":
-		case "metadata":
-			w.key(k)
-			w.b = append(w.b, '{')
-			for k, m := range v.Members {
-				if k == "managedFields" || !contains(serverFields, k) {
-					w.key(k)
-					w.b = append(w.b, m.Raw()...)
-				}
-			}
-			w.b = append(w.b, '}')
-		default:
-			w.key(k)
-			w.b = append(w.b, v.Raw()...)
-		}
-	}
-	return append(w.b, '}'), nil
+	return withoutServers(live, "managedFields"), nil
 }
 
 // errNoImage: the engine asks for a write without what it is conditional on.

@@ -24,6 +24,7 @@ type adapter struct {
 	deleted map[string]bool
 	busy    map[string]bool
 	runs    map[string]bool // sagas' runs that wrote: whether they were not unlocked since
+	polled  map[string]bool // cursors that were asked from
 	told    map[string]bool // marks whose write was answered
 	leak    [][]byte
 	shared  *pawl.Request
@@ -52,13 +53,19 @@ func (a *adapter) Configure(_ context.Context, c pawl.Config) (pawl.Configured, 
 	}
 	a.fault, a.upstream = config.Fault, c.Upstreams[0].Name
 	a.first, a.deleted, a.busy = map[string][]byte{}, map[string]bool{}, map[string]bool{}
-	a.runs, a.told = map[string]bool{}, map[string]bool{}
-	if !config.Modest {
-		return pawl.Configured{}, nil
-	}
+	a.runs, a.told, a.polled = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	m := manifest()
+	if !config.Modest {
+		if takesIn := a.is("content") || strings.HasPrefix(a.fault, "poll-"); takesIn || a.fault == "" {
+			return pawl.Configured{}, nil
+		}
+		// A fault of what else it does shows in what the target has, too.
+		m.ReportsContent = false
+		m.Ops = []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete, pawl.OpApplyBatch, pawl.OpUnlock, pawl.OpRestore}
+		return pawl.Configured{Manifest: &m}, nil
+	}
 	m.ApplyConfirms, m.ApplyIdempotent, m.ReportsUID, m.AsFoundComparable, m.BatchMax = false, false, false, false, 0
-	m.Mark, m.Lock, m.Undoable = false, false, nil
+	m.Mark, m.Lock, m.Undoable, m.ReportsContent = false, false, nil, false
 	m.Ops = []pawl.Op{pawl.OpObserve, pawl.OpApply, pawl.OpDelete}
 	return pawl.Configured{Manifest: &m}, nil
 }
@@ -80,6 +87,10 @@ func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observat
 	if r.Saga != nil && len(r.Payload) == 0 {
 		return o, nil // a deletion has nothing to compare
 	}
+	if len(r.Payload) == 0 {
+		o.Content = resp.Body
+		return o, nil
+	}
 	var found, want map[string]json.RawMessage
 	if json.Unmarshal(resp.Body, &found) != nil || found == nil {
 		o.MatchDesired, o.MatchAcked, o.Differing = pawl.TriOf(a.is("fault-garbage")), pawl.No, []string{"/"}
@@ -87,6 +98,9 @@ func (a *adapter) Observe(ctx context.Context, r *pawl.Request) (o pawl.Observat
 	}
 	if err := json.Unmarshal(r.Payload, &want); err != nil {
 		return o, pawl.Rejected("the payload is no JSON object")
+	}
+	if r.Saga == nil {
+		o.Content = a.content(r, found, want)
 	}
 	if o.AdapterState, err = owned(want); err != nil {
 		return o, err

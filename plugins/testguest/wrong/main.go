@@ -26,7 +26,7 @@ func manifest() pawl.Manifest {
 			"fault": {"type": "string"}, "modest": {"type": "boolean"}}}`,
 		PayloadSchema: `{"type": "object"}`,
 		ApplyConfirms: true, ApplyIdempotent: true, FindsByKey: true, ReportsUID: true, AsFoundComparable: true,
-		Undoable: []pawl.Op{pawl.OpApply, pawl.OpDelete}, Lock: true, Mark: true,
+		Undoable: []pawl.Op{pawl.OpApply, pawl.OpDelete}, Lock: true, Mark: true, ReportsContent: true,
 		BatchMax: 5, UpstreamKinds: []string{"http"},
 	}
 	switch strings.TrimPrefix(described, "fault-of-the-manifest:") {
