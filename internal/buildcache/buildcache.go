@@ -69,6 +69,11 @@ func there(dir string) bool {
 // version, and returns the program's path. The key is the module's go.mod and
 // go.sum, the compiler, and flags, which go to go build.
 func Tool(ctx context.Context, moduleDir, pkg string, flags ...string) (string, error) {
+	return Program(ctx, moduleDir, filepath.Base(moduleDir), pkg, flags...)
+}
+
+// Program is Tool for a program that is called otherwise than its module's folder.
+func Program(ctx context.Context, moduleDir, name, pkg string, flags ...string) (string, error) {
 	key := fmt.Appendf(nil, "%s %s/%s %s %q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, pkg, flags)
 	for _, name := range []string{"go.mod", "go.sum"} {
 		b, err := os.ReadFile(filepath.Join(moduleDir, name))
@@ -77,7 +82,6 @@ func Tool(ctx context.Context, moduleDir, pkg string, flags ...string) (string, 
 		}
 		key = append(key, b...)
 	}
-	name := filepath.Base(moduleDir)
 	dir, err := Dir(name, key, func(dir string) error {
 		args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name)}, flags...)
 		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)

@@ -5,15 +5,18 @@
 //
 //	sink: web                      # required
 //	key: users/alice               # required
-//	payload: {name: Alice}         # any value; or payloadBase64 for bytes that are no JSON
+//	payload: {name: Alice}         # any value; or payloadBase64 for bytes that are no JSON; none with direction: inbound
 //	conflictPolicy: source-wins    # optional: source-wins, target-wins or report-only
 //	deletionPolicy: delete         # optional: delete, ack-then-delete or retain
+//	direction: outbound            # optional: outbound, inbound or both
 //	suspend: false                 # optional: store it, but call nothing
 //	delete: true                   # instead of a payload: the resource is to go
 //
 // The payload of a JSON document is kept byte for byte. That of a YAML document
 // becomes JSON with its keys in their order, as strings whatever they are, and its
 // numbers as written. A number with a 0 in front is refused.
+//
+// Read and ReadPath want all documents to be right. Parse tells of each by itself.
 package manifest
 
 import (
@@ -29,13 +32,16 @@ type Document struct {
 	File string // as it was named
 	Line int    // where the document starts, from 1
 
-	Key      record.Key
-	Payload  []byte
-	Binary   bool                  // Payload came as payloadBase64 and may be no JSON
-	Conflict record.ConflictPolicy // empty: the sink's
-	Deletion record.DeletionPolicy // empty: the sink's
-	Suspend  bool
-	Delete   bool // Payload and Suspend are not set then
+	Key            record.Key
+	Payload        []byte
+	Binary         bool                  // Payload came as payloadBase64 and may be no JSON
+	Conflict       record.ConflictPolicy // empty: the sink's
+	Deletion       record.DeletionPolicy // empty: the sink's
+	Direction      record.Direction      // empty: the sink's
+	Retry          record.Retry          // zero fields: the sink's
+	IdempotencyKey string                // empty: the store's
+	Suspend        bool
+	Delete         bool // Payload, Direction, Retry, IdempotencyKey and Suspend are not set then
 }
 
 // ErrInvalid is what every Error and Errors of this package is, for errors.Is.
@@ -47,6 +53,9 @@ type Error struct {
 	Line int    // from 1; 0: unknown
 	What string // what is wrong
 	Hint string // what to do, or what was probably meant; may be ""
+	// Kept is Hint where files say all that there is to be, as those of a source do, and
+	// a resource goes with its document; "": Hint is right there too.
+	Kept string
 }
 
 // Error reads "web.yaml:3: unknown field "sinc"; did you mean sink?".
@@ -60,6 +69,15 @@ func (e *Error) Error() string {
 		s += "; " + e.Hint
 	}
 	return s
+}
+
+// in says where e belongs: into file, and below so many lines of it.
+func (e *Error) in(file string, before int) *Error {
+	e.File = file
+	if e.Line > 0 {
+		e.Line += before
+	}
+	return e
 }
 
 // Is reports whether target is ErrInvalid.

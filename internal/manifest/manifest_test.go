@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,6 +36,8 @@ func TestReadsDocuments(t *testing.T) {
 			[]Document{{File: "a.yaml", Line: 1, Key: record.Key{Sink: "web", Name: "a"}, Payload: []byte(`{"x":[1],"y":[1]}`)}}},
 		{"keys become strings", "a.yaml", "sink: web\nkey: a\npayload: {1: a, true: b, 0: c}\n",
 			[]Document{{File: "a.yaml", Line: 1, Key: record.Key{Sink: "web", Name: "a"}, Payload: []byte(`{"1":"a","true":"b","0":"c"}`)}}},
+		{"an inbound one needs no payload", "a.yaml", "sink: web\nkey: a\ndirection: inbound\n",
+			[]Document{{File: "a.yaml", Line: 1, Key: record.Key{Sink: "web", Name: "a"}, Direction: record.Inbound, Payload: []byte(`null`)}}},
 		{"nothing", "a.yaml", "# only a comment\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,24 +56,29 @@ func TestSaysWhatIsWrongAndWhere(t *testing.T) {
 	for _, c := range []struct{ name, file, content, want string }{
 		{"a misspelt field", "a.yaml", "sink: web\nkey: a\npaylod: 1\n", `a.yaml:3: unknown field "paylod"; did you mean payload?`},
 		{"a misspelt field in json", "a.json", "{\n\"sink\":\"web\",\n\"kee\":\"a\"}", `a.json:3: unknown field "kee"; did you mean key?`},
-		{"a strange field", "a.yaml", "apiVersion: v1\n", `a.yaml:1: unknown field "apiVersion"; there are sink, key, payload, payloadBase64, conflictPolicy, deletionPolicy, suspend, delete`},
-		{"no payload", "a.yaml", "---\nsink: web\nkey: a\n", "a.yaml:2: the document has no payload; write payload, or delete: true to remove the resource"},
+		{"a strange field", "a.yaml", "apiVersion: v1\n", `a.yaml:1: unknown field "apiVersion"; there are sink, key, payload, payloadBase64, conflictPolicy, deletionPolicy, direction, retry, idempotencyKey, suspend, delete`},
+		{"no payload", "a.yaml", "---\nsink: web\nkey: a\n", "a.yaml:2: the document has no payload; write payload, or delete: true to remove the resource; with direction: inbound there need be none"},
+		{"no payload for both directions", "a.yaml", "sink: web\nkey: a\ndirection: both\n", "a.yaml:1: the document has no payload; write payload, or delete: true to remove the resource; with direction: inbound there need be none"},
 		{"no key", "a.yaml", "sink: web\npayload: 1\n", "a.yaml:1: the document has no key"},
 		{"a bad sink", "a.yaml", "sink: Web\nkey: a\npayload: 1\n", `a.yaml:2: the sink's name "Web" may hold lower-case letters, digits and hyphens only, and starts with none of the last`},
 		{"a number as key", "a.yaml", "sink: web\nkey: 12\npayload: 1\n", "a.yaml:2: key must be a string, but it is the number 12; write it in quotes"},
 		{"a misspelt policy", "a.yaml", "sink: web\nkey: a\npayload: 1\nconflictPolicy: source-win\n", `a.yaml:4: unknown conflictPolicy "source-win"; did you mean source-wins?`},
-		{"delete with a payload", "a.yaml", "sink: web\nkey: a\npayload: 1\ndelete: true\n", "a.yaml:4: a document with delete: true has no payload, conflictPolicy and suspend; leave them out, or take delete away"},
+		{"delete with a payload", "a.yaml", "sink: web\nkey: a\npayload: 1\ndelete: true\n", "a.yaml:4: a document with delete: true has no payload, conflictPolicy, direction, retry, idempotencyKey and suspend; leave them out, or take delete away"},
+		{"delete with a direction", "a.yaml", "sink: web\nkey: a\ndirection: both\ndelete: true\n", "a.yaml:4: a document with delete: true has no payload, conflictPolicy, direction, retry, idempotencyKey and suspend; leave them out, or take delete away"},
+		{"an unknown direction", "a.yaml", "sink: web\nkey: a\npayload: 1\ndirection: sideways\n", "a.yaml:4: unknown direction \"sideways\"; use outbound, inbound, both"},
 		{"both payloads", "a.yaml", "sink: web\nkey: a\npayload: 1\npayloadBase64: AA==\n", "a.yaml:4: the document has both payload and payloadBase64; keep one"},
 		{"no base64", "a.yaml", "sink: web\nkey: a\npayloadBase64: \"!\"\n", "a.yaml:3: payloadBase64 is no base64: illegal base64 data at input byte 0; use the standard alphabet with padding"},
 		{"a field twice", "a.json", "{\"sink\":\"web\",\n\"sink\":\"web\"}", `a.json:2: the field "sink" is there twice, first on line 1`},
 		{"a payload key twice", "a.yaml", "sink: web\nkey: a\npayload:\n  x: 1\n  x: 2\n", `a.yaml:5: the key "x" is there twice`},
-		{"a number with a 0 in front", "a.yaml", "sink: web\nkey: a\npayload:\n  mode: 017\n", "a.yaml:4: 017 may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0 in front"},
-		{"infinity", "a.yaml", "sink: web\nkey: a\npayload: .inf\n", "a.yaml:3: JSON has no number .inf"},
+		{"an anchor in itself", "a.yaml", "sink: web\nkey: a\npayload: {x: &v [1, *v]}\n", `a.yaml:3: the anchor "v" holds itself`},
+		{"one of many payload keys twice", "a.yaml", "sink: web\nkey: a\npayload:\n" + manyKeys(20) + "  k3: 1\n", `a.yaml:24: the key "k3" is there twice`},
+		{"a number with a 0 in front", "a.yaml", "sink: web\nkey: a\npayload:\n  mode: 017\n", "a.yaml:4: a number with a 0 in front may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0"},
+		{"infinity", "a.yaml", "sink: web\nkey: a\npayload: .inf\n", "a.yaml:3: JSON has no such number"},
 		{"a merge", "a.yaml", "sink: web\nkey: a\npayload:\n  x: &x {y: 1}\n  z:\n    <<: *x\n", "a.yaml:6: merge keys (<<) are not supported; use an alias for the whole value"},
 		{"broken json", "a.json", "{\"sink\":\n\"web\",}", "a.json:2: this is no JSON: invalid character '}' looking for beginning of object key string"},
 		{"cut json", "a.json", "{\"sink\":\n\"web\"", "a.json:2: this is no JSON: unexpected EOF"},
 		{"broken yaml", "a.yaml", "sink: web\n\tkey: a\n", "a.yaml:2: this is no YAML: found a tab character that violates indentation"},
-		{"a tag that lies", "a.yaml", "sink: web\nkey: a\npayload: !!bool yes\n", `a.yaml:3: "yes" is no truth value; write true or false`},
+		{"a tag that lies", "a.yaml", "sink: web\nkey: a\npayload: !!bool yes\n", `a.yaml:3: this is no truth value; write true or false`},
 		{"no mapping", "a.yaml", "- 1\n", "a.yaml:1: a document must be a mapping with sink, key and payload"},
 		{"no object", "a.json", "[\n12]", "a.json:2: a document must be an object with sink, key and payload, but it is the number 12"},
 		{"all at once", "a.yaml", "sinc: web\n---\nsink: web\nkeys: a\n", "a.yaml:1: unknown field \"sinc\"; did you mean sink?\na.yaml:4: unknown field \"keys\"; did you mean key?"},
@@ -85,6 +93,15 @@ func TestSaysWhatIsWrongAndWhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyKeys are lines of a mapping, each with a key of its own.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  k%d: 1\n", i)
+	}
+	return b.String()
 }
 
 func TestAliasesCantGrowWithoutBound(t *testing.T) {

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,12 @@ import (
 	"strings"
 )
 
-// extensions are the files of a folder that are read.
-var extensions = []string{".yaml", ".yml", ".json"}
+// IsDocument reports whether a file of that name is one of those that are read in a
+// folder: by its extension, and it is not hidden.
+func IsDocument(name string) bool {
+	name = filepath.Base(name)
+	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name)))
+}
 
 // ReadPath reads a file, or every .yaml, .yml and .json file of a folder and
 // its folders, in the order of their names; hidden ones are left out. What is
@@ -35,17 +38,15 @@ func ReadPath(path string) ([]Document, error) {
 			return nil, Errors{{File: path, What: "the folder holds no .yaml, .yml or .json file"}}
 		}
 	}
-	var docs []Document
-	var wrong Errors
+	var entries []Entry
 	for _, name := range files {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		ds, es := parse(content, name)
-		docs, wrong = append(docs, ds...), append(wrong, es...)
+		entries = append(entries, Parse(content, name)...)
 	}
-	return finish(docs, wrong)
+	return all(entries)
 }
 
 // Read reads one file's content; name is for messages, and ends in .json where
@@ -55,11 +56,19 @@ func Read(r io.Reader, name string) ([]Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs, wrong := parse(content, name)
-	return finish(docs, wrong)
+	return all(Parse(content, name))
 }
 
-func finish(docs []Document, wrong Errors) ([]Document, error) {
+// all wants every document to be right.
+func all(entries []Entry) ([]Document, error) {
+	var docs []Document
+	var wrong Errors
+	for _, e := range entries {
+		if e.Object != nil {
+			wrong = append(wrong, e.AsObject())
+		}
+		docs, wrong = append(docs, e.Document), append(wrong, e.Wrong...)
+	}
 	if len(wrong) > 0 {
 		return nil, wrong
 	}
@@ -76,23 +85,10 @@ func list(dir string) ([]string, error) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case !d.IsDir() && slices.Contains(extensions, strings.ToLower(filepath.Ext(path))):
+		case !d.IsDir() && IsDocument(path):
 			files = append(files, path)
 		}
 		return nil
 	})
 	return files, err
-}
-
-// parse tells JSON from YAML. Every .json file is JSON; elsewhere what starts
-// like JSON may still be YAML's flow style, and is read as that if it is no JSON.
-func parse(content []byte, name string) ([]Document, Errors) {
-	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // a byte order mark
-	if strings.EqualFold(filepath.Ext(name), ".json") {
-		return parseJSON(content, name)
-	}
-	if start := bytes.TrimLeft(content, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') && isJSONStream(content) {
-		return parseJSON(content, name)
-	}
-	return parseYAML(content, name)
 }

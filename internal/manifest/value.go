@@ -23,17 +23,16 @@ func Value(content []byte, name string) (value json.RawMessage, isYAML bool, err
 	case errors.Is(err, io.EOF):
 		return nil, true, &Error{File: name, What: "the file is empty"}
 	case err != nil:
-		return nil, true, yamlError(name, err)
+		return nil, true, yamlError(err).in(name, 0)
 	}
 	if err := dec.Decode(&more); err == nil {
 		return nil, true, &Error{File: name, Line: more.Line, What: "there is a second document", Hint: "keep one of them"}
 	} else if !errors.Is(err, io.EOF) {
-		return nil, true, yamlError(name, err)
+		return nil, true, yamlError(err).in(name, 0)
 	}
-	c := converter{open: map[*yaml.Node]bool{}}
+	var c converter
 	if err := c.write(node.Content[0]); err != nil {
-		err.File = name
-		return nil, true, err
+		return nil, true, err.in(name, 0)
 	}
 	return c.out.Bytes(), true, nil
 }

@@ -19,75 +19,137 @@ import (
 // for gigabytes.
 const maxJSONBytes = 64 << 20
 
-func parseYAML(content []byte, file string) (docs []Document, wrong Errors) {
-	dec := yaml.NewDecoder(bytes.NewReader(content))
+// yamlParser reads one stretch of a file.
+type yamlParser struct {
+	file    string
+	before  int // lines of the file above the stretch
+	entries []Entry
+	c       converter // used again for every document
+}
+
+// parseYAML reads the documents one by one, so that one that is no YAML spoils no other.
+func parseYAML(content []byte, file string) []Entry {
+	p := &yamlParser{file: file}
+	for _, c := range split(content) {
+		p.before = c.before
+		p.stretch(c.text)
+	}
+	return p.entries
+}
+
+func (p *yamlParser) stretch(text []byte) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var node yaml.Node
 		switch err := dec.Decode(&node); {
 		case errors.Is(err, io.EOF):
-			return docs, wrong
+			return
 		case err != nil:
-			return nil, append(wrong, yamlError(file, err))
+			e := bad(yamlError(err).in(p.file, p.before))
+			e.Key = guessKey(text)
+			p.entries = append(p.entries, e)
+			return
 		}
 		if len(node.Content) == 0 || node.Content[0].Tag == "!!null" {
 			continue // an empty document: comments, or --- at the end
 		}
-		ds, es := yamlDocuments(file, node.Content[0])
-		docs, wrong = append(docs, ds...), append(wrong, es...)
+		p.document(node.Content[0])
 	}
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// yamlError moves the line from the parser's message to where it belongs.
-func yamlError(file string, err error) *Error {
-	msg := err.Error()
+var yamlAnchor = regexp.MustCompile(`unknown anchor '.*' referenced`)
+
+// yamlError moves the line from the parser's message to where it belongs. What the file
+// holds is nobody's to tell.
+func yamlError(err error) *Error {
+	msg := yamlAnchor.ReplaceAllString(err.Error(), "an anchor is referenced that is not there")
 	m := yamlLine.FindStringSubmatch(msg)
 	if m == nil {
-		return &Error{File: file, What: "this is no YAML: " + msg}
+		return &Error{What: "this is no YAML: " + msg}
 	}
 	line, _ := strconv.Atoi(m[1]) // 0, unknown, where there is none
-	return &Error{File: file, Line: line, What: "this is no YAML: " + msg[len(m[0]):]}
+	return &Error{Line: line, What: "this is no YAML: " + msg[len(m[0]):]}
 }
 
-func yamlDocuments(file string, node *yaml.Node) (docs []Document, wrong Errors) {
+// document takes a document, or a list of them.
+func (p *yamlParser) document(node *yaml.Node) {
 	switch node.Kind {
 	case yaml.SequenceNode:
 		for _, item := range node.Content {
-			ds, es := yamlDocuments(file, item)
-			docs, wrong = append(docs, ds...), append(wrong, es...)
+			p.document(item)
 		}
 	case yaml.MappingNode:
-		fields, err := yamlFields(node)
-		if err != nil {
-			err.File = file
-			return nil, Errors{err}
+		if items := listItems(node); items != nil {
+			p.document(items)
+			return
 		}
-		doc, es := build(file, node.Line, fields)
-		docs, wrong = append(docs, doc), es
+		fields, wrong := p.fields(node)
+		p.entries = append(p.entries, build(p.file, p.before+node.Line, fields, wrong, func() json.RawMessage { return joined(fields) }))
 	default:
-		wrong = Errors{{File: file, Line: node.Line, What: "a document must be a mapping with sink, key and payload"}}
+		p.entries = append(p.entries, bad(wrongNode(node, "a document must be a mapping with sink, key and payload").in(p.file, p.before)))
 	}
-	return docs, wrong
 }
 
-func yamlFields(node *yaml.Node) ([]field, *Error) {
-	var fields []field
+// listItems returns the items of a list of Kubernetes; nil: it is none.
+func listItems(node *yaml.Node) *yaml.Node {
+	var versioned, list bool
+	var items *yaml.Node
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		switch name, value := node.Content[i].Value, node.Content[i+1]; {
+		case name == "sink":
+			return nil
+		case name == "apiVersion":
+			versioned = true
+		case name == "kind":
+			list = isList(value.Value)
+		case name == "items" && value.Kind == yaml.SequenceNode:
+			items = value
+		}
+	}
+	if !versioned || !list {
+		return nil
+	}
+	return items
+}
+
+// fields are the members of the mapping node that can be read, and what is wrong with
+// the others.
+func (p *yamlParser) fields(node *yaml.Node) (fields []field, wrong Errors) {
+	fields = make([]field, 0, len(node.Content)/2)
+	p.c.out.Reset()
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], node.Content[i+1]
-		c := converter{open: map[*yaml.Node]bool{}}
-		if err := c.write(value); err != nil {
-			return nil, err
+		p.c.start = p.c.out.Len()
+		if err := p.c.write(value); err != nil {
+			wrong = append(wrong, err.in(p.file, p.before))
+			p.c.out.Truncate(p.c.start) // it may be long
+			continue
 		}
-		fields = append(fields, field{name: name.Value, line: name.Line, value: c.out.Bytes()})
+		fields = append(fields, field{name: name.Value, line: p.before + name.Line, value: p.c.out.Bytes()[p.c.start:]})
 	}
-	return fields, nil
+	return fields, wrong
+}
+
+// joined is the JSON object of fields.
+func joined(fields []field) json.RawMessage {
+	c := converter{}
+	for i, f := range fields {
+		c.out.WriteByte("{,"[min(i, 1)])
+		c.writeString(f.name)
+		c.out.WriteByte(':')
+		c.out.Write(f.value)
+	}
+	c.out.WriteByte('}')
+	return c.out.Bytes()
 }
 
 // converter writes YAML nodes as JSON.
 type converter struct {
-	out  bytes.Buffer
-	open map[*yaml.Node]bool // anchors being written, to see one that holds itself
+	out   bytes.Buffer
+	start int                 // of the value in out
+	open  map[*yaml.Node]bool // anchors being written, to see one that holds itself
 }
 
 func wrongNode(node *yaml.Node, format string, args ...any) *Error {
@@ -95,7 +157,7 @@ func wrongNode(node *yaml.Node, format string, args ...any) *Error {
 }
 
 func (c *converter) write(node *yaml.Node) *Error {
-	if c.out.Len() > maxJSONBytes {
+	if c.out.Len()-c.start > maxJSONBytes {
 		return wrongNode(node, "the value grows beyond %d MiB, its aliases written out", maxJSONBytes>>20)
 	}
 	switch node.Kind {
@@ -112,6 +174,9 @@ func (c *converter) write(node *yaml.Node) *Error {
 func (c *converter) writeAlias(node *yaml.Node) *Error {
 	if node.Alias == nil || c.open[node.Alias] {
 		return wrongNode(node, "the anchor %q holds itself", node.Value)
+	}
+	if c.open == nil { // few documents have aliases
+		c.open = map[*yaml.Node]bool{}
 	}
 	c.open[node.Alias] = true
 	defer delete(c.open, node.Alias)
@@ -133,7 +198,7 @@ func (c *converter) writeSequence(node *yaml.Node) *Error {
 }
 
 func (c *converter) writeMapping(node *yaml.Node) *Error {
-	seen := map[string]bool{}
+	names := seenIn(node)
 	c.out.WriteByte('{')
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], node.Content[i+1]
@@ -142,11 +207,10 @@ func (c *converter) writeMapping(node *yaml.Node) *Error {
 			return wrongNode(name, "a key of a mapping must be a string, as in JSON")
 		case name.Tag == "!!merge":
 			return wrongNode(name, "merge keys (<<) are not supported; use an alias for the whole value")
-		case seen[name.Value]:
+		case names.before(i):
 			return wrongNode(name, "the key %q is there twice", name.Value)
 		}
-		seen[name.Value] = true
-		if len(seen) > 1 {
+		if i > 0 {
 			c.out.WriteByte(',')
 		}
 		c.writeString(name.Value)
@@ -159,11 +223,59 @@ func (c *converter) writeMapping(node *yaml.Node) *Error {
 	return nil
 }
 
+// seen tells which keys of a mapping were there before.
+type seen struct {
+	node  *yaml.Node
+	names map[string]bool // nil: there are few, and comparing them takes less
+}
+
+const fewKeys = 16
+
+func seenIn(node *yaml.Node) seen {
+	if len(node.Content) <= 2*fewKeys {
+		return seen{node: node}
+	}
+	return seen{node, make(map[string]bool, len(node.Content)/2)}
+}
+
+// before reports whether the key at i was there before it. It is asked for one after the
+// other.
+func (s seen) before(i int) bool {
+	name := s.node.Content[i].Value
+	if s.names != nil {
+		twice := s.names[name]
+		s.names[name] = true
+		return twice
+	}
+	for j := 0; j < i; j += 2 {
+		if s.node.Content[j].Value == name {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *converter) writeString(s string) {
+	if isPlain(s) { // as most are
+		c.out.WriteByte('"')
+		c.out.WriteString(s)
+		c.out.WriteByte('"')
+		return
+	}
 	enc := json.NewEncoder(&c.out)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string always encodes
 	c.out.Truncate(c.out.Len() - 1)
+}
+
+// isPlain reports whether s means the same within the quotes of JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *converter) writeScalar(node *yaml.Node) *Error {
@@ -173,7 +285,7 @@ func (c *converter) writeScalar(node *yaml.Node) *Error {
 	case "!!bool":
 		truth := strings.ToLower(node.Value)
 		if truth != "true" && truth != "false" { // !!bool yes
-			return wrongNode(node, "%q is no truth value; write true or false", node.Value)
+			return wrongNode(node, "this is no truth value; write true or false")
 		}
 		c.out.WriteString(truth)
 	case "!!int", "!!float":
@@ -203,7 +315,7 @@ func jsonNumber(node *yaml.Node) (string, *Error) {
 		return node.Value, nil
 	}
 	if octalPattern.MatchString(node.Value) {
-		return "", wrongNode(node, "%s may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0 in front", node.Value)
+		return "", wrongNode(node, "a number with a 0 in front may mean eight-based digits (YAML 1.1) or not (1.2); put it in quotes, or write it without the 0")
 	}
 	digits := strings.ReplaceAll(node.Value, "_", "")
 	if node.Tag == "!!int" {
@@ -213,7 +325,7 @@ func jsonNumber(node *yaml.Node) (string, *Error) {
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return "", wrongNode(node, "JSON has no number %s", node.Value)
+		return "", wrongNode(node, "JSON has no such number")
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64), nil
 }
