@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawlsync/pawl/engine"
@@ -16,13 +17,14 @@ func Reference() string {
 
 The daemon shows these at /metrics, beside those of the Go runtime (go_…) and of the process (process_…).
 No label holds a key, so that the number of series does not grow with the resources. Histograms have native
-buckets for a Prometheus that scrapes them, and classic ones for all others.
+buckets for a Prometheus that scrapes them, and classic ones for all others. Those of a sink have few, as sinks may be
+many. Gauges of a sink that say how many, or that something is so, are there from the first time that they are not 0.
 
 `)
 	b.WriteString("## Counted as it happens\n\n")
 	rows(&b, reported())
 	b.WriteString("\n## Read at each scrape\n\n")
-	rows(&b, scraped())
+	rows(&b, slices.Concat(scraped(), ofTLS(), ofAccess()))
 	b.WriteString("\n## Outcomes of a delivery\n\n")
 	for _, o := range engine.Outcomes() {
 		fmt.Fprintf(&b, "- `%s`\n", o)
@@ -30,33 +32,19 @@ buckets for a Prometheus that scrapes them, and classic ones for all others.
 	b.WriteString(`
 ## Worth an alert
 
-| alert | when |
-|---|---|
-| a target is behind, whatever the cause: also one that refuses us and has too few resources to open the breaker | ` + "`pawl_oldest_unacked_age_seconds > 600`" + ` |
-| a target does not answer | ` + "`pawl_breaker_state{state=\"closed\"} == 0`" + ` for 5 minutes |
-| resources need somebody | ` + "`pawl_resources{phase=~\"Failed\\|Stalled\"} > 0`" + ` for 15 minutes |
-| the disk is nearly full | ` + "`pawl_store_refusing_puts == 1`" + `, and sooner ` + "`pawl_store_free_bytes < 2 * pawl_store_reserve_bytes`" + ` |
-| a saga is unresolved: two targets may differ, and its resources are held | ` + "`pawl_sagas_unresolved > 0`" + ` for 5 minutes |
-| a sink could not begin, because its target did not answer when its plugin was configured | ` + "`pawl_sink_ready == 0`" + ` for 5 minutes |
-| a new plugin is refused, and the old one goes on | ` + "`increase(pawl_plugin_swaps_total{result=\"refused\"}[1h]) > 0`" + ` |
-| a plugin is broken | ` + "`rate(pawl_plugin_faults_total[10m]) > 0`" + ` |
-
-As a rule of Prometheus, for the one that must not be missed; the others are written the same way:
-
-` + "```yaml" + `
-groups:
-  - name: pawl
-    rules:
-      - alert: PawlSagaUnresolved
-        expr: pawl_sagas_unresolved > 0
-        for: 5m
-        labels: {severity: critical}
-        annotations:
-          summary: "{{ $value }} sagas of {{ $labels.instance }} are unresolved"
-          description: "pawl saga list --open names them, pawl saga explain ID says what each waits for. See docs/sagas.md."
-` + "```" + `
+[monitoring.md](monitoring.md) tells what is worth one, and what to do about it. The rules themselves are in
+deploy/prometheus/pawl.rules.yaml.
 `)
 	return b.String()
+}
+
+// Names are those of all metrics of the reference.
+func Names() []string {
+	var out []string
+	for _, m := range slices.Concat(reported(), scraped(), ofTLS(), ofAccess()) {
+		out = append(out, m.name)
+	}
+	return out
 }
 
 func rows(b *strings.Builder, metrics []metric) {

@@ -20,7 +20,9 @@ import (
 	"github.com/pawlsync/pawl/engine/schedule"
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/source"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md anew")
@@ -50,29 +52,43 @@ func busy(t *testing.T) *prometheus.Registry {
 	o.AckDone(key, time.Minute)
 	o.BreakerMoved("web", true)
 	o.SwapDone("http", "refused")
+	o.ReloadDone("refused", 2)
 	o.CommitDone(12, 3, time.Millisecond, nil)
 	o.CommitDone(1, 1, time.Millisecond, errors.New("disk"))
 	o.SagaKnown(saga.Pessimistic, saga.Committed, 3*time.Second)
 	o.SagaKnown(saga.Optimistic, saga.RolledBack, time.Second)
 	o.SagaUndo("web")
+	o.CompareDone("web", 10, 2, 1)
+	o.RelayDone("edge-1", "done", 3)
+	o.RelayCompared("edge-1", 2)
+	o.SpansSent("exported", 3)
 	f := &figures{
 		sinks: []engine.SinkStatus{{
 			Name: "web", Configured: true, Counts: map[record.Phase]int{record.Pending: 4}, InFlight: 2, Waiting: [3]int{1, 2, 3},
-			Breaker: schedule.BreakerOpen, OldestUnacked: noon.Add(-time.Minute), PausedUntil: noon.Add(-time.Second),
+			Breaker: schedule.BreakerOpen, OldestUnacked: noon.Add(-time.Minute), PausedUntil: noon.Add(time.Second), Suspended: true,
 		}},
-		stats: engine.Stats{Store: outbox.Stats{Commits: 9, FreeBytes: 5, GarbageBytes: 6}},
+		stats: engine.Stats{Store: outbox.Stats{Commits: 9, FreeBytes: 5, GarbageBytes: 6, BackedUpAt: time.Unix(7, 0)}},
 	}
 	plugins := Plugins{
 		Host: wasmhost.HostStats{Compiled: 1, Cached: 2, Refused: 3, CompileTime: 1500 * time.Millisecond, MemoryBytes: 4},
 		Sinks: []PluginStats{{"web", "http", wasmhost.Stats{
-			Instances: 1, InFlight: 2, CPU: 2500 * time.Millisecond, Throttled: time.Second, IOs: 7, LinesLost: 8,
+			Instances: 1, InFlight: 2, CPU: 2500 * time.Millisecond, Throttled: time.Second, IOs: 7, LinesLost: 8, Waiting: 1, HeldBytes: 2,
 			Faults:  map[wasmhost.FaultKind]int64{wasmhost.FaultBudget: 3, wasmhost.FaultTrap: 0},
 			Limited: map[wasmhost.Limit]int64{wasmhost.LimitSinkIOs: 5},
 		}}},
 	}
-	c := NewCollector(f, func() saga.Stats { return saga.Stats{Running: 4, Unresolved: 2} }, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
+	o.SourceChanged("files", "delete", "held", 3)
+	held := []source.Status{
+		{Name: "edges", Senders: true, Up: true}, {Name: "edge-1", Group: "edges", Up: true, ContactAt: noon}, {Name: "files", Up: true, Resources: 12, Held: 3, Kept: 1, FullAt: noon.Add(500 * time.Millisecond)},
+	}
+	c := NewCollector(f, func() saga.Stats { return saga.Stats{Running: 4, Unresolved: 2} }, func() []source.Status { return held }, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
 	c.now = func() time.Time { return noon }
 	reg.MustRegister(c)
+	reg.MustRegister(NewCertificateCollector(func() access.CertificateStatus {
+		return access.CertificateStatus{NotAfter: noon, ClientsEnd: noon.Add(time.Hour), Problem: "half-written", Read: map[string]int{"read": 2, "refused": 1}}
+	}))
+	o.Denied(access.DeniedScope)
+	reg.MustRegister(NewTokensCollector(func() error { return errors.New("line 2") }))
 	return reg
 }
 
@@ -99,7 +115,7 @@ func TestEveryMetricOfTheReferenceIsShownAndNoOther(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s", f.GetName(), strings.ToLower(f.GetType().String())))
 		}
 	}
-	for _, m := range append(reported(), scraped()...) {
+	for _, m := range slices.Concat(reported(), scraped(), ofTLS(), ofAccess()) {
 		want = append(want, m.name+" "+m.kind)
 	}
 	slices.Sort(want)
@@ -158,7 +174,7 @@ func TestAScrapeShowsWhatTheEngineSays(t *testing.T) {
 pawl_breaker_state{sink="web",state="half-open"} 0
 pawl_breaker_state{sink="web",state="open"} 1`},
 		{"pawl_oldest_unacked_age_seconds", `pawl_oldest_unacked_age_seconds{sink="web"} 60`},
-		{"pawl_sink_pause_remaining_seconds", `pawl_sink_pause_remaining_seconds{sink="web"} 0`},
+		{"pawl_sink_pause_remaining_seconds", `pawl_sink_pause_remaining_seconds{sink="web"} 1`},
 		{"pawl_waiting_resources", `pawl_waiting_resources{class="check",sink="web"} 3
 pawl_waiting_resources{class="fresh",sink="web"} 1
 pawl_waiting_resources{class="retry",sink="web"} 2`},
@@ -176,7 +192,22 @@ pawl_plugin_compilations_total{result="refused"} 3`},
 		{"pawl_sagas_total", `pawl_sagas_total{mode="optimistic",outcome="RolledBack"} 1
 pawl_sagas_total{mode="pessimistic",outcome="Committed"} 1`},
 		{"pawl_saga_undo_total", `pawl_saga_undo_total{sink="web"} 1`},
+		{"pawl_source_changes_total", `pawl_source_changes_total{kind="delete",result="held",source="files"} 3`},
+		{"pawl_source_held", `pawl_source_held{source="edge-1"} 0
+pawl_source_held{source="files"} 3`},
+		{"pawl_source_up", `pawl_source_up{source="edge-1"} 1
+pawl_source_up{source="files"} 1`},
+		{"pawl_source_resources", `pawl_source_resources{source="edge-1"} 0
+pawl_source_resources{source="files"} 12`},
+		{"pawl_source_kept", `pawl_source_kept{source="edge-1"} 0
+pawl_source_kept{source="files"} 1`},
+		{"pawl_source_contact_timestamp_seconds", fmt.Sprintf("pawl_source_contact_timestamp_seconds{source=\"edge-1\"} %v", float64(noon.Unix()))},
+		{"pawl_source_full_timestamp_seconds", fmt.Sprintf("pawl_source_full_timestamp_seconds{source=\"edge-1\"} 0\npawl_source_full_timestamp_seconds{source=\"files\"} %v", float64(noon.UnixMilli()+500)/1000)},
 		{"pawl_sagas_running", `pawl_sagas_running 4`},
+		{"pawl_tls_certificate_expiry_timestamp_seconds", fmt.Sprintf("pawl_tls_certificate_expiry_timestamp_seconds{certificate=\"client_ca\"} %v\npawl_tls_certificate_expiry_timestamp_seconds{certificate=\"server\"} %v", float64(noon.Unix()+3600), float64(noon.Unix()))},
+		{"pawl_tls_certificate_refused", `pawl_tls_certificate_refused 1`},
+		{"pawl_tls_certificate_replacements_total", `pawl_tls_certificate_replacements_total{result="read"} 2
+pawl_tls_certificate_replacements_total{result="refused"} 1`},
 		{"pawl_sagas_unresolved", `pawl_sagas_unresolved 2`},
 		{"pawl_store_commit_failures_total", `pawl_store_commit_failures_total 1`},
 		{"pawl_puts_coalesced_total", `pawl_puts_coalesced_total{sink="web"} 1`},
@@ -187,14 +218,49 @@ pawl_sagas_total{mode="pessimistic",outcome="Committed"} 1`},
 			t.Error(err)
 		}
 	}
-	if n, _ := testutil.GatherAndCount(reg, "pawl_resources"); n != len(record.Phases()) {
-		t.Errorf("%d phases are shown; one that is at 0 must not vanish", n)
+}
+
+// A thousand sinks have few series each; and one that is 0 again tells so.
+func TestWhatASinkNeverHadIsLeftOutAndWhatItHadStaysAtZero(t *testing.T) {
+	f := &figures{sinks: []engine.SinkStatus{{Name: "web", Counts: map[record.Phase]int{record.Pending: 4}, InFlight: 2, Waiting: [3]int{1, 0, 0}}}}
+	plugins := Plugins{Sinks: []PluginStats{{"web", "http", wasmhost.Stats{HeldBytes: 5}}}}
+	c := NewCollector(f, noSagas, nil, func() Plugins { return plugins }, api.Version{})
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	says := func(lines ...string) {
+		t.Helper()
+		var want strings.Builder
+		for _, name := range []string{"pawl_plugin_held_bytes", "pawl_resources", "pawl_waiting_resources"} {
+			m, head := find(t, name), false
+			for _, line := range lines {
+				if strings.HasPrefix(line, name+"{") {
+					if !head {
+						fmt.Fprintf(&want, "# HELP %s %s\n# TYPE %s gauge\n", m.name, m.help, m.name)
+					}
+					head = true
+					want.WriteString(line + "\n")
+				}
+			}
+		}
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want.String()), "pawl_plugin_held_bytes", "pawl_resources", "pawl_waiting_resources"); err != nil {
+			t.Error(err)
+		}
+	}
+	says(`pawl_plugin_held_bytes{plugin="http",sink="web"} 5`, `pawl_resources{phase="Pending",sink="web"} 4`, `pawl_waiting_resources{class="fresh",sink="web"} 1`)
+	f.sinks[0].Counts = map[record.Phase]int{record.AckedPhase: 4}
+	f.sinks[0].Waiting = [3]int{}
+	plugins.Sinks[0].Plugin, plugins.Sinks[0].HeldBytes = "http2", 6
+	says(`pawl_plugin_held_bytes{plugin="http2",sink="web"} 6`, `pawl_resources{phase="Acked",sink="web"} 4`, `pawl_resources{phase="Pending",sink="web"} 0`, `pawl_waiting_resources{class="fresh",sink="web"} 0`)
+	f.sinks, plugins.Sinks = nil, nil
+	says()
+	if len(c.book.sinks) > 0 {
+		t.Errorf("of sinks that are gone is remembered: %v", c.book.sinks)
 	}
 }
 
 func find(t *testing.T, name string) metric {
 	t.Helper()
-	for _, m := range append(reported(), scraped()...) {
+	for _, m := range slices.Concat(reported(), scraped(), ofTLS(), ofAccess()) {
 		if m.name == name {
 			return m
 		}
@@ -221,7 +287,7 @@ func TestDurationsHaveNativeAndClassicBuckets(t *testing.T) {
 
 func TestWhatTheStoreDoesNotKnowIsAbsent(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, noSagas, nil, api.Version{}))
+	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, noSagas, nil, nil, api.Version{}))
 	if n, err := testutil.GatherAndCount(reg, "pawl_store_free_bytes", "pawl_store_garbage_bytes"); n != 0 || err != nil {
 		t.Errorf("%d series, %v", n, err)
 	}

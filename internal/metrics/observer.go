@@ -1,5 +1,5 @@
 // Package metrics shows a running engine to Prometheus: New is an
-// engine.Observer, and a saga.Observer, that counts what happens, NewCollector reads at each scrape
+// engine.Observer, a saga.Observer and a source.Observer, that counts what happens, NewCollector reads at each scrape
 // what is. docs/metrics.md is generated from the table of metrics.
 //
 // Labels are bounded: sinks, phases, outcomes, operations, statuses and plugins,
@@ -17,12 +17,17 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/source"
 )
 
-// Observer is an engine.Observer and a saga.Observer that counts.
+// Observer is an engine.Observer, a saga.Observer and a source.Observer that counts.
 type Observer struct {
-	puts, coalesced, calls, deliveries, breaker, swaps, commitFailures, sagas, undos *prometheus.CounterVec
-	put, call, delivery, ack, commit, changes, saga                                  *prometheus.HistogramVec
+	puts, coalesced, calls, deliveries, breaker, swaps, commitFailures, sagas, undos, sources *prometheus.CounterVec
+	compared, comparedFound, relayItems, relayFound, spans                                    *prometheus.CounterVec
+	put, call, delivery, ack, commit, changes, saga                                           *prometheus.HistogramVec
+
+	reloads, denied              *prometheus.CounterVec
+	configRefused, configRestart prometheus.Gauge
 
 	known sync.Map // names that are known to be a sink's
 }
@@ -30,6 +35,7 @@ type Observer struct {
 var (
 	_ engine.Observer = (*Observer)(nil)
 	_ saga.Observer   = (*Observer)(nil)
+	_ source.Observer = (*Observer)(nil)
 )
 
 // otherSink stands for all names that callers gave and no sink has: each of
@@ -42,15 +48,23 @@ const otherSink = "other"
 func New(reg prometheus.Registerer) *Observer {
 	quick := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
 	slow := prometheus.ExponentialBuckets(0.001, 4, 12)   // 1 ms to 70 min
+	// A sink has few: a thousand sinks have a thousand times as many.
+	callTimes := prometheus.ExponentialBuckets(0.005, 5, 6) // 5 ms to 16 s
+	ackTimes := prometheus.ExponentialBuckets(0.01, 10, 6)  // 10 ms to 17 min
 	o := &Observer{
 		puts: puts.counter(), coalesced: coalesced.counter(), calls: calls.counter(), deliveries: deliveries.counter(),
 		breaker: breakerMoves.counter(), swaps: swaps.counter(), commitFailures: commitFailures.counter(),
-		sagas: sagaOutcomes.counter(), undos: sagaUndos.counter(), saga: sagaSeconds.histogram(slow),
-		put: putSeconds.histogram(quick), call: callSeconds.histogram(quick), delivery: deliverySecs.histogram(quick),
-		ack: ackSeconds.histogram(slow), commit: commitSeconds.histogram(quick),
+		sagas: sagaOutcomes.counter(), undos: sagaUndos.counter(), sources: sourceChanges.counter(), saga: sagaSeconds.histogram(slow),
+		compared: compared.counter(), comparedFound: comparedFound.counter(), relayItems: relayItems.counter(), relayFound: relayFound.counter(), spans: spans.counter(),
+		put: putSeconds.histogram(quick), call: callSeconds.histogram(callTimes), delivery: deliverySecs.histogram(quick),
+		ack: ackSeconds.histogram(ackTimes), commit: commitSeconds.histogram(quick),
 		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
 	}
-	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures, o.sagas, o.undos, o.saga,
+	o.reloads, o.configRefused, o.configRestart = reloads.counter(), configRefused.gauge(), configRestart.gauge()
+	o.denied = deniedCounter()
+	reg.MustRegister(o.reloads, o.configRefused, o.configRestart, o.denied)
+	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures, o.sagas, o.undos, o.sources, o.saga,
+		o.compared, o.comparedFound, o.relayItems, o.relayFound, o.spans,
 		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o.commitFailures.WithLabelValues() // so that it is there, at 0, before the first
@@ -61,7 +75,7 @@ func New(reg prometheus.Registerer) *Observer {
 func (o *Observer) PutDone(sinkName, outcome string, replaced bool, took time.Duration) {
 	sinkName = o.sinkLabel(sinkName, outcome)
 	o.puts.WithLabelValues(sinkName, outcome).Inc()
-	o.put.WithLabelValues(sinkName).Observe(took.Seconds())
+	o.put.WithLabelValues().Observe(took.Seconds())
 	if replaced {
 		o.coalesced.WithLabelValues(sinkName).Inc()
 	}
@@ -89,7 +103,7 @@ func (o *Observer) CallDone(key record.Key, op string, status sink.Status, took 
 // DeliveryDone implements engine.Observer.
 func (o *Observer) DeliveryDone(key record.Key, outcome engine.Outcome, took time.Duration) {
 	o.deliveries.WithLabelValues(key.Sink, string(outcome)).Inc()
-	o.delivery.WithLabelValues(key.Sink).Observe(took.Seconds())
+	o.delivery.WithLabelValues().Observe(took.Seconds())
 }
 
 // AckDone implements engine.Observer.
@@ -130,3 +144,8 @@ func (o *Observer) SagaKnown(mode saga.Mode, outcome saga.Outcome, took time.Dur
 
 // SagaUndo implements saga.Observer.
 func (o *Observer) SagaUndo(sinkName string) { o.undos.WithLabelValues(sinkName).Inc() }
+
+// SourceChanged implements source.Observer.
+func (o *Observer) SourceChanged(name, kind, result string, n int) {
+	o.sources.WithLabelValues(name, kind, result).Add(float64(n))
+}

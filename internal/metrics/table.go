@@ -22,11 +22,11 @@ const (
 var (
 	puts           = metric{"pawl_puts_total", counter, "Puts and Deletes, by how they were answered. Those for names that are no sink's count for the sink \"other\".", []string{"sink", "outcome"}}
 	coalesced      = metric{"pawl_puts_coalesced_total", counter, "Puts and Deletes that replaced older work, which is never delivered.", []string{"sink"}}
-	putSeconds     = metric{"pawl_put_duration_seconds", histogram, "Time until a Put or Delete was durable, or refused.", []string{"sink"}}
+	putSeconds     = metric{"pawl_put_duration_seconds", histogram, "Time until a Put or Delete was durable, or refused.", nil}
 	calls          = metric{"pawl_calls_total", counter, "Calls to sinks, by operation and how they ended.", []string{"sink", "op", "status"}}
 	callSeconds    = metric{"pawl_call_duration_seconds", histogram, "Time that calls to sinks took.", []string{"sink", "op"}}
 	deliveries     = metric{"pawl_deliveries_total", counter, "Deliveries, each counted once by its outcome.", []string{"sink", "outcome"}}
-	deliverySecs   = metric{"pawl_delivery_duration_seconds", histogram, "Time that deliveries took, all their calls together.", []string{"sink"}}
+	deliverySecs   = metric{"pawl_delivery_duration_seconds", histogram, "Time that deliveries took, all their calls together.", nil}
 	ackSeconds     = metric{"pawl_ack_duration_seconds", histogram, "Time from a Put to the acknowledgement of its generation by the target.", []string{"sink"}}
 	breakerMoves   = metric{"pawl_breaker_transitions_total", counter, "Times that a sink's circuit breaker opened or closed.", []string{"sink", "to"}}
 	commitSeconds  = metric{"pawl_store_commit_duration_seconds", histogram, "Time that transactions of the store took, fsync included.", nil}
@@ -35,6 +35,10 @@ var (
 	sagaOutcomes   = metric{"pawl_sagas_total", counter, "Sagas whose outcome became known, by mode and outcome.", []string{"mode", "outcome"}}
 	sagaSeconds    = metric{"pawl_saga_duration_seconds", histogram, "Time from a saga's start until its outcome was durable.", []string{"mode"}}
 	sagaUndos      = metric{"pawl_saga_undo_total", counter, "Calls that took a step of a saga back, retries included.", []string{"sink"}}
+	sourceChanges  = metric{"pawl_source_changes_total", counter, "Changes that sources told, by kind (put or delete) and result: changed, unchanged, refused, failed (told again later), or held by the fuse.", []string{"source", "kind", "result"}}
+	reloads        = metric{"pawl_config_reloads_total", counter, "Times that the configuration was read again, by result: applied, unchanged, or refused (the one in force stays).", []string{"result"}}
+	configRefused  = metric{"pawl_config_refused", gauge, "1 while the configuration file is not in force because something is wrong with it.", nil}
+	configRestart  = metric{"pawl_config_restart_keys", gauge, "Keys of the configuration file that differ from those in force and need a restart.", nil}
 	commitFailures = metric{"pawl_store_commit_failures_total", counter, "Transactions of the store that failed.", nil}
 )
 
@@ -70,6 +74,12 @@ var (
 	scheduleBytes  = metric{"pawl_schedule_memory_bytes", gauge, "Memory of the schedule.", nil}
 	sagasRunning   = metric{"pawl_sagas_running", gauge, "Sagas that have not ended.", nil}
 	unresolved     = metric{"pawl_sagas_unresolved", gauge, "Sagas whose deadline has passed, or that can't go on without an operator, while nobody can say how they end.", nil}
+	sourceUp       = metric{"pawl_source_up", gauge, "0 while a source does not run, or something keeps it from being read or stored.", []string{"source"}}
+	sourceOwned    = metric{"pawl_source_resources", gauge, "Resources that a source owns.", []string{"source"}}
+	sourceHeld     = metric{"pawl_source_held", gauge, "Deletions of a source that its fuse holds until an operator confirms them.", []string{"source"}}
+	sourceKept     = metric{"pawl_source_kept", gauge, "Things that a source has and that can't be read or were refused; what they stand for stays as it is.", []string{"source"}}
+	sourceContact  = metric{"pawl_source_contact_timestamp_seconds", gauge, "When a pawl that sends last sent or asked something, in seconds since 1970; 0: not since the start. Of senders alone.", []string{"source"}}
+	sourceFullAt   = metric{"pawl_source_full_timestamp_seconds", gauge, "When a source's newest full set was through, in seconds since 1970; 0: none was since the start.", []string{"source"}}
 	watchers       = metric{"pawl_watchers", gauge, "Watches under way.", nil}
 	waiters        = metric{"pawl_waiters", gauge, "Waits for an acknowledgement under way.", nil}
 	storeCommits   = metric{"pawl_store_commits_total", counter, "Transactions of the store.", nil}
@@ -83,6 +93,7 @@ var (
 	storeReserve   = metric{"pawl_store_reserve_bytes", gauge, "Free space below which Puts are refused.", nil}
 	storeGarbage   = metric{"pawl_store_garbage_bytes", gauge, "What compaction could free, an estimate; absent where unknown.", nil}
 	storeRefusing  = metric{"pawl_store_refusing_puts", gauge, "1 while Puts are refused because the disk is nearly full.", nil}
+	storeBackup    = metric{"pawl_store_backup_timestamp_seconds", gauge, "When the newest backup of the store ended; absent: there is none that it knows of.", nil}
 	compactions    = metric{"pawl_store_compactions_total", counter, "Runs of the store's own compaction.", nil}
 )
 
@@ -90,7 +101,8 @@ func reported() []metric {
 	return []metric{
 		puts, coalesced, putSeconds, calls, callSeconds, deliveries, deliverySecs, ackSeconds,
 		breakerMoves, swaps, commitSeconds, commitChanges, commitFailures,
-		sagaOutcomes, sagaSeconds, sagaUndos,
+		sagaOutcomes, sagaSeconds, sagaUndos, sourceChanges, compared, comparedFound, relayItems, relayFound, spans,
+		reloads, configRefused, configRestart, apiDenied,
 	}
 }
 
@@ -100,8 +112,9 @@ func scraped() []metric {
 		instances, pluginInFlight, pluginFaults, pluginMemory, pluginWaiting, pluginHeld,
 		pluginIOs, pluginCPU, pluginThrottle, pluginRestarts, pluginRecycled, pluginLinesOut, pluginLimited,
 		compilations, compileSeconds, memoryReserved, stored, scheduleBytes, watchers, waiters, sagasRunning, unresolved,
+		sourceUp, sourceOwned, sourceHeld, sourceKept, sourceFullAt, sourceContact,
 		storeCommits, storeChanges, storeRecords, storeWritten, storeWaiting, storeRevision,
-		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, compactions,
+		storeSize, storeFree, storeReserve, storeGarbage, storeRefusing, storeBackup, compactions,
 	}
 }
 

@@ -1,0 +1,34 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawlsync/pawl/internal/access"
+)
+
+// What is shown of who may call the API.
+var (
+	apiDenied     = metric{"pawl_api_denied_total", counter, "Requests to the API that were not allowed, by reason: credentials (401), site (the page of another site, or a foreign Host), scope (the caller is known, and may not do that), or unavailable (who it is could not be found out). Lines of a batch that are denied do not count.", []string{"reason"}}
+	tokensRefused = metric{"pawl_tokens_refused", gauge, "1 while the token file holds something that can't be used; the tokens before stay in force. Absent without one.", nil}
+)
+
+func ofAccess() []metric { return []metric{tokensRefused} }
+
+// Denied counts a request that was not allowed.
+func (o *Observer) Denied(why access.Denied) { o.denied.WithLabelValues(string(why)).Inc() }
+
+// deniedCounter has all reasons from the start: the first step of a counter that was
+// not there is lost to who asks how much it rose.
+func deniedCounter() *prometheus.CounterVec {
+	c := apiDenied.counter()
+	for _, why := range access.AllDenied() {
+		c.WithLabelValues(string(why))
+	}
+	return c
+}
+
+// NewTokensCollector returns a collector of whether the token file can be used; trouble
+// says what keeps it from that.
+func NewTokensCollector(trouble func() error) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: tokensRefused.name, Help: tokensRefused.help}, func() float64 { return number(trouble() != nil) })
+}
