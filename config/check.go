@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/duration"
 )
 
 // check notes what is wrong between keys, and with values whose form the tags
@@ -20,6 +22,7 @@ import (
 func (l *loader) check(c *Config) {
 	l.checkRequired()
 	l.checkServer(c)
+	l.checkAccess(c)
 	l.checkSettings("defaults", c.Defaults)
 	for _, name := range l.names["plugins"] {
 		l.checkPlugin(c, name)
@@ -33,6 +36,13 @@ func (l *loader) check(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Sinks)) {
 		l.checkSink(c, c.Sinks[name], "sinks."+name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		l.checkSource(c.Sources[name], "sources."+name)
+		l.checkSourceKube(c, c.Sources[name], "sources."+name)
+		l.checkSourceDir(c, c.Sources[name].Dir, "sources."+name+".dir")
+	}
+	l.checkSenders(c)
+	l.checkTracing(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Sagas)) {
 		l.checkSaga(c, c.Sagas[name], "sagas."+name)
 	}
@@ -85,7 +95,7 @@ func (l *loader) checkServer(c *Config) {
 	switch {
 	case err != nil || portErr != nil:
 		l.wrong("server.listen", shown(s.Listen)+" is no address with a port", "write host:port, as in 127.0.0.1:7295")
-	case !isLoopback(host) && s.TokenFile == "" && s.TLS.ClientCAFile == "":
+	case !isLoopback(host) && s.TokenFile == "" && s.TLS.ClientCAFile == "" && s.TokenReview == nil:
 		l.wrong("server.listen", s.Listen+" can be reached from other machines, and nothing says who may call",
 			"set server.token_file or server.tls.client_ca_file, or listen on 127.0.0.1")
 	}
@@ -337,7 +347,7 @@ func (l *loader) checkSettings(path string, s SinkSettings) {
 	} {
 		key, ok := l.written(path, p.lower, p.upper)
 		if ok && p.lo > p.hi {
-			l.wrong(key, p.lower+" ("+showDuration(p.lo)+") is longer than "+p.upper+" ("+showDuration(p.hi)+")", "")
+			l.wrong(key, p.lower+" ("+duration.Text(p.lo)+") is longer than "+p.upper+" ("+duration.Text(p.hi)+")", "")
 		}
 	}
 }

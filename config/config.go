@@ -31,11 +31,13 @@ type Config struct {
 	Log       Log                 `key:"log" doc:"The daemon's own log, on standard error."`
 	Limits    Limits              `key:"limits" doc:"Bounds for the whole daemon."`
 	Metrics   Metrics             `key:"metrics" doc:"Prometheus metrics."`
+	Tracing   Tracing             `key:"tracing" doc:"OpenTelemetry traces of changes, from Put to acknowledgement; see monitoring.md."`
 	Wasm      Wasm                `key:"wasm" doc:"How plugins are compiled."`
 	Plugins   map[string]Plugin   `key:"plugins" doc:"Plugins by name. The bundled ones (http) are there without being declared."`
 	Upstreams map[string]Upstream `key:"upstreams" doc:"Addresses that plugins may reach, with the credentials that they never see."`
 	Defaults  SinkSettings        `key:"defaults" doc:"Settings of every sink that does not set them itself."`
 	Sinks     map[string]Sink     `key:"sinks" doc:"Targets by name: a plugin, its config, and the upstreams granted to it."`
+	Sources   map[string]Source   `key:"sources" doc:"Where desired state comes from, besides the API, by name. A source owns the resources that it put."`
 	Sagas     map[string]Saga     `key:"sagas" doc:"Templates by name: sagas that callers start with a few parameters, and without knowing the sinks."`
 
 	origins map[string]origin // where each value that is no default comes from, by key path
@@ -44,25 +46,33 @@ type Config struct {
 
 // Server is the HTTP API.
 type Server struct {
-	Listen          string        `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file or tls.client_ca_file."`
-	TokenFile       string        `key:"token_file" type:"path" doc:"File with the bearer tokens that callers may send, one a line."`
-	Socket          string        `key:"socket" type:"path" doc:"Unix socket to listen on as well, without TLS. Its mode is 0600: the daemon's own user may connect, and nobody else."`
-	TLS             ServerTLS     `key:"tls" doc:"TLS of the API."`
-	MaxRequestBytes Bytes         `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
-	ShutdownGrace   time.Duration `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
+	Listen          string                  `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file, tls.client_ca_file or token_review."`
+	TokenFile       string                  `key:"token_file" type:"path" doc:"File with the tokens that callers may send, which pawl token looks after; see access.md. It is read again when it changes."`
+	Socket          string                  `key:"socket" type:"path" doc:"Unix socket to listen on as well, without TLS. The daemon's own user and root may do everything there, and nobody else may connect, but for socket_clients."`
+	SocketClients   map[string]SocketClient `key:"socket_clients" doc:"Other users of this machine who may use the socket, by a name of your choice: it is then open to all, and the system says who connects. Of several that fit, the first by name counts. Linux and macOS."`
+	TokenReview     *TokenReview            `key:"token_review" doc:"Take tokens of a Kubernetes cluster, which is asked about each. Absent: none are taken."`
+	AdminAddress    string                  `key:"admin_address" doc:"Address and port of profiles (net/http/pprof), /metrics, /livez and /readyz, for whoever can connect: there is neither TLS nor a token. Empty: off. See monitoring.md."`
+	AdminRemote     bool                    `key:"admin_remote" default:"false" doc:"Allow an admin_address that other machines reach."`
+	TLS             ServerTLS               `key:"tls" doc:"TLS of the API."`
+	MaxRequestBytes Bytes                   `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
+	ShutdownGrace   time.Duration           `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
 }
 
 // ServerTLS is TLS of the API.
 type ServerTLS struct {
-	CertFile     string `key:"cert_file" type:"path" doc:"PEM certificate chain; turns TLS on, together with key_file."`
-	KeyFile      string `key:"key_file" type:"path" doc:"PEM private key of cert_file."`
-	ClientCAFile string `key:"client_ca_file" type:"path" doc:"PEM certificates of those who sign client certificates; callers then must show one."`
+	CertFile     string               `key:"cert_file" type:"path" doc:"PEM certificate chain; turns TLS on, together with key_file."`
+	KeyFile      string               `key:"key_file" type:"path" doc:"PEM private key of cert_file."`
+	ClientCAFile string               `key:"client_ca_file" type:"path" doc:"PEM certificates of those who sign client certificates; callers then must show one."`
+	ClientAuth   string               `key:"client_auth" default:"required" oneof:"required|optional" doc:"optional: callers without a certificate are let in where they show a token."`
+	Clients      map[string]TLSClient `key:"clients" doc:"Who may do what, by client certificate and by a name of your choice. Of several that fit, the first by name counts. Empty: with token_file or token_review, certificates let in and tokens say who it is; without, every certificate that client_ca_file signed may do everything."`
 }
 
 // Store is the outbox on disk.
 type Store struct {
 	Path         string `key:"path" type:"path" flag:"store" dynamic:"$STATE_DIRECTORY (systemd), else $XDG_STATE_HOME/pawl, else ~/.local/state/pawl, else /var/lib/pawl" doc:"Folder of the store. One process at a time."`
 	ReserveBytes Bytes  `key:"reserve_bytes" default:"512MiB" min:"64MiB" max:"1TiB" doc:"Free space below which new work is refused (HTTP 507), so that what was accepted can still be delivered."`
+
+	EncryptionKeyFile string `key:"encryption_key_file" type:"path" doc:"File with the key that the store is sealed with: 32 random bytes in base64, as openssl rand -base64 32 prints them. A store is sealed from the start or by way of a backup; see store.md. Empty: it is not sealed."`
 }
 
 // Log is the daemon's log.
@@ -185,13 +195,15 @@ type Sink struct {
 	Config       json.RawMessage `key:"config" doc:"The plugin's own settings, handed to it as JSON. No place for credentials."`
 	Sensitive    []string        `key:"sensitive" doc:"JSON pointers (/spec/password) of payload fields that are never shown."`
 	Suspended    bool            `key:"suspended" default:"false" doc:"Hold every call, deletes included, until this is taken back; new work is still accepted."`
-	SinkSettings `key:",inline"`
+	SinkSettings `key:",inline" inherits:"defaults"`
 }
 
 // SinkSettings are the settings of a sink that the defaults block may give.
 type SinkSettings struct {
 	ConflictPolicy record.ConflictPolicy `key:"conflict_policy" default:"source-wins" oneof:"source-wins|target-wins|report-only" doc:"What to do where the target was changed by somebody else: apply again, accept it, or only report it."`
 	DeletionPolicy record.DeletionPolicy `key:"deletion_policy" default:"delete" oneof:"delete|ack-then-delete|retain" doc:"What becomes of the target's object when its resource is deleted: delete it, store what is there and delete it, or leave it alone."`
+	Direction      record.Direction      `key:"direction" default:"outbound" oneof:"outbound|inbound|both" doc:"Which way resources that say nothing themselves are kept in sync: what is desired goes to the target; what the target has is taken in and nothing is sent; or each side's changes go to the other, and conflict_policy decides where both changed. The last two need a plugin that reports content (reports_content in pawl plugin inspect)."`
+	PollInterval   time.Duration         `key:"poll_interval" default:"1m" min:"1s" max:"8760h" doc:"How often the target is asked what changed there, for resources of direction inbound and both: by one poll where the plugin can poll, else by a look at each, jittered."`
 	MaxInFlight    int                   `key:"max_in_flight" default:"64" min:"1" max:"100000" unit:"calls" doc:"Calls in flight. A batch is one."`
 	Rate           float64               `key:"rate" default:"0" min:"0.001" max:"1000000" zero:"no limit" unit:"calls per second" doc:"Calls per second."`
 	Burst          int                   `key:"burst" default:"0" min:"1" max:"1000000" zero:"one second of rate, at least 1" unit:"calls" doc:"Calls that may go at once before rate holds them back."`

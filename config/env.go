@@ -15,6 +15,9 @@ const envPrefix = "PAWL_"
 var reservedEnv = map[string]string{
 	"PAWL_CONFIG":     "The configuration file, as --config.",
 	"PAWL_ADDRESS":    "Where commands find the daemon, as --address.",
+	"PAWL_CA_FILE":    "Whom commands trust over https, as --ca-file.",
+	"PAWL_CERT_FILE":  "The client certificate that commands show, as --cert-file.",
+	"PAWL_KEY_FILE":   "Its private key, as --key-file.",
 	"PAWL_TOKEN":      "The bearer token that commands send.",
 	"PAWL_FAILPOINTS": "For tests: where `pawl run` dies, fails or pauses, as `after write 1=kill; before unlock 1=sleep:2s`.",
 }
@@ -127,6 +130,9 @@ func (c *Config) secrets() map[string]Secret {
 				out[base+".sign.standard_webhooks.previous_secret"] = *previous
 			}
 		}
+	}
+	if h := c.Tracing.Header; h != nil {
+		out["tracing.header.secret"] = h.Secret
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func (l *loader) section(f *field, n *yaml.Node, path string) map[string]any {
 
 // wantKeys says what f needs: its keys, unless they are too many to read.
 func wantKeys(f *field) string {
-	const few = 11
+	const few = 16
 	if len(f.children) > few {
 		return "keys with values"
 	}

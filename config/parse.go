@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/pawlsync/pawl/internal/duration"
 )
 
 // problem is an Error without its place.
@@ -52,7 +54,7 @@ func (f *field) parse(text string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return d, within(f, d, parseDuration, showDuration)
+		return d, within(f, d, parseDuration, duration.Text)
 	case kindBytes:
 		b, err := ParseBytes(text)
 		if err != nil {
@@ -154,16 +156,4 @@ func parseDuration(text string) (time.Duration, error) {
 		}
 	}
 	return 0, problemf(hint, "%s is no duration", shown(text))
-}
-
-// showDuration is d.String without the zeros at its end: 10m, not 10m0s.
-func showDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

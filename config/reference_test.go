@@ -16,7 +16,7 @@ func TestEveryYAMLBlockInTheDocsLoads(t *testing.T) {
 		t.Fatalf("found %d blocks", len(blocks))
 	}
 	for _, b := range blocks {
-		if _, err := Load(Options{File: write(t, b[1]), Bundled: []string{"http", "kube", "spicedb"}}); err != nil {
+		if _, err := Load(Options{File: write(t, b[1]), Bundled: []string{"http", "kube", "pawl", "spicedb"}}); err != nil {
 			t.Errorf("%v\n%s", err, b[1])
 		}
 	}

@@ -72,7 +72,7 @@ func fieldsOf(t reflect.Type, prefix string, index []int, inherits bool) []*fiel
 		case key == "" || key == "-":
 			continue
 		case key == ",inline":
-			out = append(out, fieldsOf(sf.Type, prefix, at, true)...)
+			out = append(out, fieldsOf(sf.Type, prefix, at, inherits || sf.Tag.Get("inherits") != "")...)
 			continue
 		}
 		out = append(out, fieldOf(sf, prefix+key, at, inherits))

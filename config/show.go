@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawlsync/pawl/internal/duration"
 )
 
 // YAML prints the configuration in force as a file that Load accepts, with
@@ -109,7 +111,7 @@ func (c *Config) seriesNode(v reflect.Value, f *field, path string) (*yaml.Node,
 func leafNode(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return word(showDuration(x))
+		return word(duration.Text(x))
 	case Bytes:
 		return word(x.String())
 	case Sensitive:

@@ -9,7 +9,7 @@ import (
 )
 
 const full = `
-server: {listen: "0.0.0.0:1", token_file: token}
+server: {listen: "0.0.0.0:1", token_file: token, tls: {cert_file: c, key_file: k, client_ca_file: a, clients: {ci: {uris: [x], grants: [{scope: write, sinks: [files]}, {scope: read}]}}}}
 log: {level: warn}
 defaults: {timeout: 10s, rate: 2.5}
 upstreams:

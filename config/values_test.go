@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/duration"
 )
 
 func TestSizes(t *testing.T) {
@@ -47,9 +49,9 @@ func TestDurationsAreShownShort(t *testing.T) {
 		0: "0s", 30 * time.Second: "30s", 10 * time.Minute: "10m", 90 * time.Second: "1m30s", 24 * time.Hour: "24h",
 		time.Hour + time.Second: "1h0m1s", 100 * time.Millisecond: "100ms", time.Hour + 10*time.Minute: "1h10m",
 	} {
-		got := showDuration(d)
+		got := duration.Text(d)
 		if again, err := parseDuration(got); got != want || err != nil || again != d {
-			t.Errorf("showDuration(%d) = %s, want %s; read again: %d, %v", d, got, want, again, err)
+			t.Errorf("duration.Text(%d) = %s, want %s; read again: %d, %v", d, got, want, again, err)
 		}
 	}
 }
