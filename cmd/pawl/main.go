@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	// Where the system has no roots to trust, as in an empty image, those of Mozilla count.
+	_ "golang.org/x/crypto/x509roots/fallback"
 	"golang.org/x/term"
 
 	"github.com/pawlsync/pawl/internal/cli"
@@ -49,6 +51,7 @@ func streams() cli.Streams {
 	width, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0, unknown, where it is no terminal
 	return cli.Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Self: self(), Now: time.Now,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Width:       width,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawlsync/pawl/engine/record"
 )
@@ -58,6 +59,22 @@ func TestAWrongBodySaysWhatAndWhere(t *testing.T) {
 		}
 		if problem.Line != c.line || problem.Column != c.column || !strings.Contains(problem.Error(), c.says) {
 			t.Errorf("%s\n got %d:%d %q\nwant %d:%d %q", c.body, problem.Line, problem.Column, problem, c.line, c.column, c.says)
+		}
+	}
+}
+
+func TestR31_OnlyAnInboundResourceNeedsNoPayload(t *testing.T) {
+	var p PutRequest
+	if err := p.Decode([]byte(`{"direction": "inbound"}`)); err != nil || string(p.Bytes()) != "null" {
+		t.Errorf("%v, %q", err, p.Bytes())
+	}
+	var l PlanLine
+	if err := l.Decode([]byte(`{"sink": "web", "key": "a", "direction": "inbound"}`)); err != nil || l.Stored() || string(l.Bytes()) != "null" {
+		t.Errorf("%v, %+v: a Put is asked about, not what is stored", err, l)
+	}
+	for _, body := range []string{`{}`, `{"direction": "both"}`, `{"direction": "outbound"}`} {
+		if err := p.Decode([]byte(body)); err == nil || !strings.Contains(err.Error(), "has no payload") {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 }
@@ -153,9 +170,9 @@ func TestExplainSaysWhyAndWhatNext(t *testing.T) {
 		{"locked out", base(Status{Phase: record.Pending, Reason: record.ReasonUnauthorized, NextAt: noon.Add(time.Minute)}), locked,
 			"web/a is to have generation 7, put 1m30s ago by git. It is not delivered yet: Unauthorized. The target refuses our credentials, and the whole sink waits for it without burning attempts: 401 Unauthorized. It is probed in 3s. The target never confirmed a generation of it."},
 		{"fresh, after a call that found no target", fresh, alone,
-			"web/a is to have generation 7, put 1m30s ago by git. It waits for its delivery. The newest call of its sink, 2s ago, says: the target does not answer: connection refused. A call for an older state failed 1s ago; this one goes out once the sink's retry.base has passed since. What the target confirmed last is generation 5, 3h0m ago."},
+			"web/a is to have generation 7, put 1m30s ago by git. It waits for its delivery. The newest call of its sink, 2s ago, says: the target does not answer: connection refused. A call for an older state failed 1s ago; this one goes out once its retry.base, else its sink's, has passed since. What the target confirmed last is generation 5, 3h0m ago."},
 		{"a deletion that the resource's suspension does not hold", gone, closed,
-			"web/a is to be deleted, generation 7, put 1m30s ago by git. It waits for its deletion, with 2 others of its sink. A call for an older state failed 1s ago; this one goes out once the sink's retry.base has passed since. What the target confirmed last is generation 5, 3h0m ago."},
+			"web/a is to be deleted, generation 7, put 1m30s ago by git. It waits for its deletion, with 2 others of its sink. A call for an older state failed 1s ago; this one goes out once its retry.base, else its sink's, has passed since. What the target confirmed last is generation 5, 3h0m ago."},
 		{"a plugin without delete", undeletable, closed,
 			"web/a is to be deleted, generation 7, put 1m30s ago by git. It can't be deleted: Rejected, the sink can't delete. Nothing happens until pawl retry is called; pawl forget gives it up and leaves the target as it is. The target never confirmed a generation of it."},
 		{"of a sink that is not ready", base(Status{Phase: record.Pending}), absent,
@@ -187,11 +204,12 @@ func TestExplainHasWordsForEveryPhaseAndReason(t *testing.T) {
 		record.ReasonConflict, record.ReasonNotConverged, record.ReasonPluginFault, record.ReasonPaused, record.ReasonInProgress,
 		record.ReasonContended, record.ReasonFighting, record.ReasonNotOurs, record.ReasonDrift, record.ReasonAccepted,
 		record.ReasonObsolete, record.ReasonSettling, record.ReasonTargetChanged, record.ReasonRestored,
+		record.ReasonMissing, record.ReasonNoContent, record.ReasonTooLarge, record.ReasonTakenOver, record.ReasonTargetDeleted,
 	}
 	for _, phase := range record.Phases() {
 		for _, reason := range reasons {
 			r := Resource{Sink: "web", Key: "a", Generation: 1, Status: Status{Phase: phase, Reason: reason}}
-			for _, s := range []*Sink{nil, {}, {Breaker: "half-open"}} {
+			for _, s := range []*Sink{nil, {}, {Breaker: "half-open"}, {Direction: record.Inbound}, {Direction: record.Both}} {
 				got := Explain(&r, s, noon)
 				if strings.Contains(got, "Its phase is") || strings.Contains(got, "  ") || strings.Contains(got, "..") || !strings.HasSuffix(got, ".") {
 					t.Errorf("%s %s: %q", phase, reason, got)
@@ -240,5 +258,19 @@ func TestAProblemIsFoundInWhateverWrapsIt(t *testing.T) {
 	}
 	if CodeOf(errors.New("x")) != "" || CodeOf(nil) != "" {
 		t.Error("another error has a code")
+	}
+}
+
+func TestExplainSaysATargetsWordsOnceAndNotAllOfLongOnes(t *testing.T) {
+	words := "no such field: " + strings.Repeat("é", 4000)
+	st := Status{Generation: 1, Phase: record.Failed, Reason: record.ReasonRejected, Message: words}
+	s := Sink{Name: "web", Configured: true, Breaker: "open", LastError: words, LastErrorStatus: "unreachable"}
+	got := Explain(&Resource{Sink: "web", Key: "a", Generation: 1, Status: st}, &s, noon)
+	if strings.Count(got, "no such field") != 1 || len(got) > 1000 || !strings.Contains(got, "é…. Nothing happens until") || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	s.LastError = "connection refused"
+	if got := Explain(&Resource{Sink: "web", Key: "a", Generation: 1, Status: st}, &s, noon); !strings.Contains(got, "connection refused") {
+		t.Errorf("what else the sink meets is not said: %s", got)
 	}
 }

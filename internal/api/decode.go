@@ -46,15 +46,19 @@ func (b *BatchLine) putFields() fields {
 	return fields{
 		"payload": &p.Payload, "payloadBase64": &p.PayloadBase64,
 		"conflictPolicy": &p.Conflict, "deletionPolicy": &p.Deletion,
-		"suspend": &p.Suspend, "owner": &p.Owner, "ifGeneration": &p.IfGeneration,
-		"order": func() fields { p.Order = &Order{}; return p.Order.fields() },
+		"suspend": &p.Suspend, "direction": &p.Direction, "owner": &p.Owner, "takeOver": &p.TakeOver, "ifGeneration": &p.IfGeneration,
+		"idempotencyKey": &p.IdempotencyKey,
+		"retry":          func() fields { p.Retry = &Retry{}; return p.Retry.fields() },
+		"order":          func() fields { p.Order = &Order{}; return p.Order.fields() },
 	}
 }
 
 // complete says what is wrong with p as a whole. Values are the engine's to judge.
 func (p *PutRequest) complete() error {
-	const hint = `give the desired state as "payload": <any JSON>, or as "payloadBase64": "…" where it is not JSON`
+	const hint = `give the desired state as "payload": <any JSON>, or as "payloadBase64": "…" where it is not JSON; with "direction": "inbound" there need be none`
 	switch {
+	case p.Payload == nil && p.PayloadBase64 == nil && p.Direction == record.Inbound:
+		p.Payload = json.RawMessage("null") // which is never sent
 	case p.Payload == nil && p.PayloadBase64 == nil:
 		return NewProblem(http.StatusUnprocessableEntity, CodeInvalid, "the body has no payload", hint)
 	case p.Payload != nil && p.PayloadBase64 != nil:
@@ -182,7 +186,7 @@ func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Uint64:
+	case reflect.Uint64, reflect.Int:
 		return "a whole number, 0 or more"
 	}
 	return "a string"

@@ -38,20 +38,28 @@ func (x *explanation) desired() string {
 		return ""
 	}
 	what := fmt.Sprintf("%s/%s is to have generation %d", r.Sink, r.Key, r.Generation)
-	if r.Tombstone {
+	switch {
+	case x.inbound():
+		what = fmt.Sprintf("%s/%s takes in what the target has, and nothing is ever sent there (direction inbound): generation %d", r.Sink, r.Key, r.Generation)
+	case r.Tombstone && r.Origin == record.FromTarget:
+		what = fmt.Sprintf("%s/%s was deleted at the target, generation %d", r.Sink, r.Key, r.Generation)
+	case r.Tombstone:
 		what = fmt.Sprintf("%s/%s is to be deleted, generation %d", r.Sink, r.Key, r.Generation)
 	}
 	if !r.PutAt.IsZero() {
-		what += ", put " + ago(r.PutAt, x.now)
+		what += ternary(r.Origin == record.FromTarget, ", taken over ", ", put ") + ago(r.PutAt, x.now)
 	}
 	if r.Owner != "" {
-		what += " by " + r.Owner
+		what += ternary(r.Origin == record.FromTarget, ", owner ", " by ") + r.Owner
 	}
 	return what + "."
 }
 
 func (x *explanation) phase() string {
 	st := x.st
+	if said := x.takingIn(); said != "" {
+		return said
+	}
 	switch st.Phase {
 	case record.Pending:
 		return x.pending()
@@ -67,7 +75,8 @@ func (x *explanation) phase() string {
 		return sentences(fmt.Sprintf("The target was changed by somebody else%s, and the policy is to report that and touch nothing.", where), x.next("It is looked at again"),
 			"Accept what is there (pawl accept), or put the desired state back (pawl apply --force).")
 	case record.Stalled:
-		return sentences(fmt.Sprintf("Its attempts ran out: %s.", cause(st)), x.next("It is tried again"), "A new generation or pawl retry starts it at once.")
+		return sentences(fmt.Sprintf("Its attempts ran out: %s.", cause(st)), x.next("It is tried again"),
+			"A new generation or pawl retry starts it at once"+ternary(x.r.Tombstone, "; "+givesUp, "")+".")
 	case record.Failed:
 		return x.failed()
 	case record.Obsolete:
@@ -88,11 +97,15 @@ func (x *explanation) pending() string {
 			return x.waiting()
 		}
 	case record.ReasonSettling:
-		return sentences("An earlier request got no answer and may still land.", x.next("The target is looked at again"))
+		return sentences(x.settling(), x.next("The target is looked at again"))
 	case record.ReasonInProgress:
 		return sentences("The target still works on it.", x.next("It is looked at again"))
 	case record.ReasonPaused:
-		return sentences("The target asked for a pause.", x.next("It goes on"))
+		asked := "The target asked for a pause"
+		if st.Message != "" {
+			asked += ": " + message(st)
+		}
+		return sentences(asked+".", x.next("It goes on"))
 	case record.ReasonFighting:
 		return sentences("Its drift was corrected too often within the hour: somebody else keeps changing the target.", x.next("It is left alone until it is tried again"))
 	case record.ReasonTargetChanged:
@@ -102,13 +115,36 @@ func (x *explanation) pending() string {
 	if st.Attempts > 0 {
 		failed = fmt.Sprintf(" (%s failed)", count(st.Attempts, "attempt"))
 	}
-	return sentences(fmt.Sprintf("It is not delivered yet%s: %s.", failed, cause(st)), x.next("It is tried again"))
+	done, hint := "delivered", ""
+	switch {
+	case x.inbound(), x.r.Origin == record.FromTarget && x.r.Tombstone:
+		done = "looked at"
+	case x.r.Tombstone && st.Attempts > 0:
+		done, hint = "deleted", "If it never can be, "+givesUp+"."
+	case x.r.Tombstone:
+		done = "deleted"
+	}
+	return sentences(fmt.Sprintf("It is not %s yet%s: %s.", done, failed, cause(st)), x.next("It is tried again"), hint)
+}
+
+// givesUp is what helps where a deletion can't be delivered.
+const givesUp = "pawl forget gives it up and leaves the target as it is"
+
+// settling names the content that may still land.
+func (x *explanation) settling() string {
+	what := "An earlier state"
+	if n := len(x.st.Attempted); n > 0 {
+		what = fmt.Sprintf("Generation %d", x.st.Attempted[n-1].Generation)
+	}
+	return what + " may have been sent and may still land: a request got no answer, or pawl ended, or its store was restored, before an answer was on its disk."
 }
 
 // waiting explains a state that no call was made for yet.
 func (x *explanation) waiting() string {
 	what := "delivery"
 	switch {
+	case x.inbound():
+		what = "look"
 	case x.r.Tombstone:
 		what = "deletion"
 	case x.st.Acked == nil:
@@ -123,10 +159,10 @@ func (x *explanation) waiting() string {
 		return said
 	}
 	if trouble := Trouble(x.s); trouble != "" {
-		said += fmt.Sprintf(" The newest call of its sink, %s, says: %s: %s.", ago(x.s.LastErrorAt, x.now), trouble, strings.TrimRight(x.s.LastError, "."))
+		said += fmt.Sprintf(" The newest call of its sink, %s, says: %s: %s.", ago(x.s.LastErrorAt, x.now), trouble, clipped(x.s.LastError))
 	}
 	if !x.st.FailedAt.IsZero() {
-		said += fmt.Sprintf(" A call for an older state failed %s; this one goes out once the sink's retry.base has passed since.", ago(x.st.FailedAt, x.now))
+		said += fmt.Sprintf(" A call for an older state failed %s; this one goes out once its retry.base, else its sink's, has passed since.", ago(x.st.FailedAt, x.now))
 	}
 	return said
 }
@@ -151,7 +187,7 @@ func (x *explanation) failed() string {
 	case st.Reason == record.ReasonNotOurs:
 		return "The object at the target can't be told to be ours, so that it is not deleted. Take it over (pawl accept) or give the resource up (pawl forget)."
 	case x.r.Tombstone: // refused by the target, or the plugin has no delete
-		return fmt.Sprintf("It can't be deleted: %s. Nothing happens until pawl retry is called; pawl forget gives it up and leaves the target as it is.", cause(st))
+		return fmt.Sprintf("It can't be deleted: %s. Nothing happens until pawl retry is called; %s.", cause(st), givesUp)
 	}
 	return fmt.Sprintf("The target refuses it for good: %s. Nothing happens until a new generation is put, or pawl retry is called.", cause(st))
 }
@@ -222,8 +258,8 @@ func (x *explanation) holds() string {
 	}
 	if breakerOpen(s) {
 		why := ""
-		if s.LastError != "" {
-			why = ": " + strings.TrimRight(s.LastError, ".")
+		if last := clipped(s.LastError); last != "" && last != message(x.st) { // else it is said already
+			why = ": " + last
 		}
 		holds = append(holds, fmt.Sprintf("%s, and the whole sink waits for it without burning attempts%s.", upper(orElse(Trouble(s), noAnswer)), why),
 			next("It is probed", s.NextProbe, x.now))
@@ -239,6 +275,8 @@ func (x *explanation) acked() string {
 	switch {
 	case x.st.Reason == record.ReasonDamaged: // it is not known
 		return ""
+	case x.inbound():
+		return x.takenIn()
 	case a == nil && x.st.Phase != record.AckedPhase:
 		return "The target never confirmed a generation of it."
 	case a == nil || a.Generation == x.r.Generation && x.st.Phase == record.AckedPhase && a.At.IsZero():
@@ -269,127 +307,4 @@ func Trouble(s *Sink) string {
 	return ""
 }
 
-// behind is how old a change is that counts as stuck, without any other sign.
-// The alert in docs/metrics.md has the same.
-const behind = 10 * time.Minute
-
-// Headlines says what needs somebody's attention, most urgent first.
-func Headlines(st *DaemonStatus, now time.Time) []string {
-	urgent, other := []string{}, []string{}
-	if st.Store.RefusingPuts {
-		urgent = append(urgent, "The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.")
-	}
-	if n := st.Sagas.Unresolved; n > 0 {
-		urgent = append(urgent, fmt.Sprintf("%s unresolved, the oldest began %s; see pawl saga list --open.", count(n, "saga"), ago(st.Sagas.Oldest, now)))
-	}
-	for i := range st.Sinks {
-		s := &st.Sinks[i]
-		if !s.Configured {
-			other = append(other, fmt.Sprintf("%s belong to sink %s, which is not in the configuration.", count(total(s), "resource"), s.Name))
-			continue
-		}
-		switch trouble, late := Trouble(s), !s.OldestUnacked.IsZero() && now.Sub(s.OldestUnacked) >= behind; {
-		case s.NotReady != "":
-			urgent = append(urgent, fmt.Sprintf("Sink %s is not ready: %s. It is tried again; what is put for it waits.", s.Name, strings.TrimRight(s.NotReady, ".")))
-		case breakerOpen(s):
-			urgent = append(urgent, fmt.Sprintf("Sink %s: %s. %s", s.Name, trouble, next("It is probed", s.NextProbe, now)))
-		case trouble != "":
-			urgent = append(urgent, fmt.Sprintf("Sink %s: %s (newest call %s); nothing was confirmed since.", s.Name, trouble, ago(s.LastErrorAt, now)))
-		case late && !s.Suspended:
-			urgent = append(urgent, fmt.Sprintf("Sink %s: its oldest change is not confirmed since %s.", s.Name, rough(now.Sub(s.OldestUnacked))))
-		}
-		other = append(other, sinkHeadlines(s)...)
-	}
-	return append(urgent, other...)
-}
-
-func sinkHeadlines(s *Sink) []string {
-	var out []string
-	if s.Suspended {
-		out = append(out, fmt.Sprintf("Sink %s is suspended (%s).", s.Name, orElse(string(s.SuspendReason), "no reason given")))
-	}
-	for _, p := range []record.Phase{record.Failed, record.Stalled, record.Drifted} {
-		if n := s.Counts[p]; n > 0 {
-			out = append(out, fmt.Sprintf("Sink %s: %s %s.", s.Name, count(n, "resource"), p))
-		}
-	}
-	return out
-}
-
 func breakerOpen(s *Sink) bool { return s.Breaker != "" && s.Breaker != "closed" }
-
-func total(s *Sink) int {
-	n := 0
-	for _, c := range s.Counts {
-		n += c
-	}
-	return n
-}
-
-// cause joins reason and message.
-func cause(st *Status) string {
-	switch {
-	case st.Message == "":
-		return orElse(string(st.Reason), "no reason is known")
-	case st.Reason == record.ReasonNone:
-		return message(st)
-	}
-	return string(st.Reason) + ", " + message(st)
-}
-
-func message(st *Status) string {
-	return strings.TrimRight(orElse(st.Message, "no details are known"), ".")
-}
-
-// upper makes a sentence's first letter a capital one.
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-func orElse(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
-}
-
-// next says when what happens: "It is tried again in 5s."
-func next(what string, at, now time.Time) string {
-	if at.IsZero() {
-		return what + " as soon as its turn comes."
-	}
-	return what + " " + in(at, now) + "."
-}
-
-func in(at, now time.Time) string {
-	if d := at.Sub(now); d >= time.Second {
-		return "in " + rough(d)
-	}
-	return "now"
-}
-
-func ago(at, now time.Time) string {
-	if d := now.Sub(at); d >= time.Second {
-		return rough(d) + " ago"
-	}
-	return "just now"
-}
-
-// rough prints d as people say it, with its two largest units at most.
-func rough(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= 2*day:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

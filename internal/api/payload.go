@@ -11,6 +11,9 @@ import (
 // Hidden stands where a sensitive value would be shown.
 const Hidden = "***"
 
+// unescape undoes what a JSON pointer escapes.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
 // Mask hides the sensitive values of one sink's payloads. The zero Mask hides
 // nothing.
 type Mask struct{ paths [][]string }
@@ -19,7 +22,6 @@ type Mask struct{ paths [][]string }
 // "*" as a segment stands for every member or element.
 func NewMask(pointers []string) (Mask, error) {
 	var m Mask
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for _, p := range pointers {
 		if !strings.HasPrefix(p, "/") {
 			return Mask{}, fmt.Errorf("the sensitive path %q is no JSON pointer; it starts with a slash, as in /spec/password", p)

@@ -10,30 +10,36 @@ type Code string
 
 // The codes. docs/api.md has a section on each.
 const (
-	CodeBadRequest       Code = "bad-request"        // 400: not JSON, or not of the shape that is asked for
-	CodeInvalid          Code = "invalid"            // 422: well-formed, but a value is not allowed
-	CodeUnauthorized     Code = "unauthorized"       // 401
-	CodeForbidden        Code = "forbidden"          // 403: another site's page, or a foreign Host
-	CodeNotFound         Code = "not-found"          // 404: no such resource
-	CodeUnknownSink      Code = "unknown-sink"       // 404
-	CodeNoRoute          Code = "no-such-route"      // 404
-	CodeMethodNotAllowed Code = "method-not-allowed" // 405
-	CodeConflict         Code = "conflict"           // 409: ifGeneration does not match
-	CodeStale            Code = "stale"              // 409: overtaken by a newer change of its source
-	CodeNothingToDo      Code = "nothing-to-do"      // 409: an order that has no object, such as accepting drift where there is none
-	CodeHeld             Code = "held"               // 409: a saga has the resource
-	CodeBusy             Code = "busy"               // 409: a saga's resource has work that waits
-	CodeSagaMismatch     Code = "saga-mismatch"      // 409: another saga has that id
-	CodeSagaRolledBack   Code = "saga-rolled-back"   // 409: its outcome, with the target's own answer
-	CodeUnknownTemplate  Code = "unknown-template"   // 404
-	CodeSinkUnavailable  Code = "sink-unavailable"   // 503: no saga may begin at a sink that is suspended or not ready
-	CodeWatchExpired     Code = "watch-expired"      // 410: list again
-	CodeTooLarge         Code = "too-large"          // 413
-	CodeInternal         Code = "internal"           // 500
-	CodeUnavailable      Code = "unavailable"        // 503: the store can't be read at the moment
-	CodeClosed           Code = "closed"             // 503: the daemon is shutting down
-	CodeNotReady         Code = "not-ready"          // 503: of /readyz
-	CodeNoSpace          Code = "no-space"           // 507: the disk is nearly full
+	CodeBadRequest       Code = "bad-request"          // 400: not JSON, or not of the shape that is asked for
+	CodeInvalid          Code = "invalid"              // 422: well-formed, but a value is not allowed
+	CodeUnauthorized     Code = "unauthorized"         // 401
+	CodeForbidden        Code = "forbidden"            // 403: another site's page, or a foreign Host
+	CodeMissingScope     Code = "missing-scope"        // 403: the caller is known, and may not do this there
+	CodeUndeclaredSender Code = "undeclared-sender"    // 403: of another pawl
+	CodeNotFound         Code = "not-found"            // 404: no such resource
+	CodeUnknownSink      Code = "unknown-sink"         // 404
+	CodeNoRoute          Code = "no-such-route"        // 404
+	CodeMethodNotAllowed Code = "method-not-allowed"   // 405
+	CodeConflict         Code = "conflict"             // 409: ifGeneration does not match
+	CodeOwned            Code = "owned"                // 409: another source owns the resource
+	CodeKeyUsed          Code = "idempotency-key-used" // 409: the content changed, and its idempotency key did not
+	CodeUnknownSource    Code = "unknown-source"       // 404
+	CodeHeldChanged      Code = "held-changed"         // 409: what would be deleted is no longer what was shown
+	CodeStale            Code = "stale"                // 409: overtaken by a newer change of its source
+	CodeNothingToDo      Code = "nothing-to-do"        // 409: an order that has no object, such as accepting drift where there is none
+	CodeHeld             Code = "held"                 // 409: a saga has the resource
+	CodeBusy             Code = "busy"                 // 409: a saga's resource has work that waits
+	CodeSagaMismatch     Code = "saga-mismatch"        // 409: another saga has that id
+	CodeSagaRolledBack   Code = "saga-rolled-back"     // 409: its outcome, with the target's own answer
+	CodeUnknownTemplate  Code = "unknown-template"     // 404
+	CodeSinkUnavailable  Code = "sink-unavailable"     // 503: no saga may begin at a sink that is suspended or not ready
+	CodeWatchExpired     Code = "watch-expired"        // 410: list again
+	CodeTooLarge         Code = "too-large"            // 413
+	CodeInternal         Code = "internal"             // 500
+	CodeUnavailable      Code = "unavailable"          // 503: the store can't be read at the moment
+	CodeClosed           Code = "closed"               // 503: the daemon is shutting down
+	CodeNotReady         Code = "not-ready"            // 503: of /readyz
+	CodeNoSpace          Code = "no-space"             // 507: the disk is nearly full
 )
 
 // ProblemTypeBase is what a problem's type starts with; its code follows.

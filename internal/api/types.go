@@ -10,14 +10,18 @@ import (
 // PutRequest is the body of a Put: the payload, as JSON or as base64, and how
 // to treat it. Exactly one of Payload and PayloadBase64 is set.
 type PutRequest struct {
-	Payload       json.RawMessage       `json:"payload,omitempty" doc:"The desired state, any JSON value. It is stored byte for byte."`
-	PayloadBase64 []byte                `json:"payloadBase64,omitempty" doc:"The desired state where it is not JSON, in base64."`
-	Conflict      record.ConflictPolicy `json:"conflictPolicy,omitempty" enum:"source-wins,target-wins,report-only" doc:"What to do about drift. Defaults to the sink's."`
-	Deletion      record.DeletionPolicy `json:"deletionPolicy,omitempty" enum:"delete,ack-then-delete,retain" doc:"What becomes of the target's object when the resource is deleted. Defaults to the sink's."`
-	Suspend       bool                  `json:"suspend,omitempty" doc:"Store it, but call nothing."`
-	Owner         string                `json:"owner,omitempty" doc:"The source that puts it."`
-	Order         *Order                `json:"order,omitempty" doc:"Place among the changes of its source; a change that was overtaken is refused as stale."`
-	IfGeneration  *uint64               `json:"ifGeneration,omitempty" doc:"The generation that the resource must have now; 0: it must not exist."`
+	Payload        json.RawMessage       `json:"payload,omitempty" doc:"The desired state, any JSON value. It is stored byte for byte. With direction inbound it may be left out: null."`
+	PayloadBase64  []byte                `json:"payloadBase64,omitempty" doc:"The desired state where it is not JSON, in base64."`
+	Conflict       record.ConflictPolicy `json:"conflictPolicy,omitempty" enum:"source-wins,target-wins,report-only" doc:"What to do about drift. Defaults to the sink's."`
+	Deletion       record.DeletionPolicy `json:"deletionPolicy,omitempty" enum:"delete,ack-then-delete,retain" doc:"What becomes of the target's object when the resource is deleted. Defaults to the sink's."`
+	Suspend        bool                  `json:"suspend,omitempty" doc:"Store it, but call nothing."`
+	Direction      record.Direction      `json:"direction,omitempty" enum:"outbound,inbound,both" doc:"Which way it is kept in sync: to the target, from it, or both ways. Defaults to the sink's."`
+	Retry          *Retry                `json:"retry,omitempty" doc:"How it is tried again, where it is not as the sink says."`
+	IdempotencyKey string                `json:"idempotencyKey,omitempty" maxLength:"255" doc:"What calls for this content bear, in place of a key that pawl makes: printable ASCII. Other content needs another key."`
+	Owner          string                `json:"owner,omitempty" doc:"The source that puts it. What another source owns is refused."`
+	TakeOver       bool                  `json:"takeOver,omitempty" doc:"Make it the owner's from now on, whoever owned it before."`
+	Order          *Order                `json:"order,omitempty" doc:"Place among the changes of its source; a change that was overtaken is refused as stale."`
+	IfGeneration   *uint64               `json:"ifGeneration,omitempty" doc:"The generation that the resource must have now; 0: it must not exist."`
 }
 
 // Bytes returns the payload as it is stored.
@@ -68,22 +72,26 @@ type BatchAnswer struct {
 
 // Resource is one resource.
 type Resource struct {
-	Sink          string                `json:"sink"`
-	Key           string                `json:"key"`
-	Generation    uint64                `json:"generation" doc:"Of what is desired."`
-	Tombstone     bool                  `json:"tombstone,omitempty" doc:"It is to be deleted."`
-	Payload       json.RawMessage       `json:"payload,omitempty" doc:"Only where it was asked for; sensitive values read \"***\"."`
-	PayloadBase64 []byte                `json:"payloadBase64,omitempty" doc:"In place of payload where that is not JSON."`
-	PayloadHidden bool                  `json:"payloadHidden,omitempty" doc:"The payload was asked for, but is not shown: its sink has sensitive paths and they can't be found in it."`
-	PayloadHash   string                `json:"payloadHash,omitempty" doc:"SHA-256 of the payload, in hexadecimal."`
-	Conflict      record.ConflictPolicy `json:"conflictPolicy,omitempty" doc:"Absent: the sink's."`
-	Deletion      record.DeletionPolicy `json:"deletionPolicy,omitempty" doc:"Absent: the sink's."`
-	Suspend       bool                  `json:"suspend,omitempty" doc:"The source's own flag."`
-	Owner         string                `json:"owner,omitempty"`
-	Order         *Order                `json:"order,omitempty"`
-	PutAt         time.Time             `json:"putAt,omitzero"`
-	HeldBy        string                `json:"heldBy,omitempty" doc:"The saga that nothing else is delivered before; of single resources only."`
-	Status        Status                `json:"status"`
+	Sink           string                `json:"sink"`
+	Key            string                `json:"key"`
+	Generation     uint64                `json:"generation" doc:"Of what is desired."`
+	Tombstone      bool                  `json:"tombstone,omitempty" doc:"It is to be deleted."`
+	Payload        json.RawMessage       `json:"payload,omitempty" doc:"Only where it was asked for; sensitive values read \"***\"."`
+	PayloadBase64  []byte                `json:"payloadBase64,omitempty" doc:"In place of payload where that is not JSON."`
+	PayloadHidden  bool                  `json:"payloadHidden,omitempty" doc:"The payload was asked for, but is not shown: its sink has sensitive paths and they can't be found in it."`
+	PayloadHash    string                `json:"payloadHash,omitempty" doc:"SHA-256 of the payload, in hexadecimal."`
+	Conflict       record.ConflictPolicy `json:"conflictPolicy,omitempty" doc:"Absent: the sink's."`
+	Deletion       record.DeletionPolicy `json:"deletionPolicy,omitempty" doc:"Absent: the sink's."`
+	Suspend        bool                  `json:"suspend,omitempty" doc:"The source's own flag."`
+	Direction      record.Direction      `json:"direction,omitempty" doc:"Absent: the sink's."`
+	Origin         record.Origin         `json:"origin,omitempty" enum:"target" doc:"\"target\": what is desired was found there, and taken over."`
+	Retry          *Retry                `json:"retry,omitempty" doc:"Absent: the sink's."`
+	IdempotencyKey string                `json:"idempotencyKey,omitempty" doc:"The one that was given with it. Of a deletion: that of what it replaced."`
+	Owner          string                `json:"owner,omitempty"`
+	Order          *Order                `json:"order,omitempty"`
+	PutAt          time.Time             `json:"putAt,omitzero"`
+	HeldBy         string                `json:"heldBy,omitempty" doc:"The saga that nothing else is delivered before; of single resources only."`
+	Status         Status                `json:"status"`
 }
 
 // RecordKey returns r's identity.
@@ -101,6 +109,7 @@ type Status struct {
 	LookedAt   time.Time      `json:"lookedAt,omitzero" doc:"When the target was last observed or confirmed something."`
 	UpdatedAt  time.Time      `json:"updatedAt,omitzero"`
 	Acked      *Acked         `json:"acked,omitempty"`
+	Observed   *Observed      `json:"observed,omitempty" doc:"What the target has, of a resource that takes it in."`
 	Attempted  []Attempt      `json:"attempted,omitempty" doc:"Content that was sent and not answered; it may still land."`
 	DriftPaths []string       `json:"driftPaths,omitempty" doc:"Where the target differs."`
 	Suspended  bool           `json:"suspended,omitempty" doc:"The operator's flag."`
@@ -119,6 +128,16 @@ type Acked struct {
 	Object     string    `json:"object,omitempty" doc:"Identity of the object at the target."`
 	Target     string    `json:"target,omitempty" doc:"Identity of the target that confirmed it."`
 	At         time.Time `json:"at,omitzero"`
+}
+
+// Observed is an object as it was last found at the target.
+type Observed struct {
+	Content       json.RawMessage `json:"content,omitempty" doc:"As payload, and only where that was asked for; sensitive values read \"***\"."`
+	ContentBase64 []byte          `json:"contentBase64,omitempty" doc:"In place of content where that is not JSON."`
+	ContentHidden bool            `json:"contentHidden,omitempty" doc:"As payloadHidden."`
+	Hash          string          `json:"hash,omitempty" doc:"SHA-256 of the content, in hexadecimal."`
+	Cursor        string          `json:"cursor,omitempty" doc:"How far the target's changes were known then, where it says so."`
+	At            time.Time       `json:"at,omitzero"`
 }
 
 // Attempt is content that was sent and not answered.
@@ -182,10 +201,12 @@ type Sink struct {
 	Plugin          string               `json:"plugin,omitempty" doc:"Name and version."`
 	Digest          string               `json:"digest,omitempty" doc:"SHA-256 of the plugin's module, in hexadecimal digits."`
 	Target          string               `json:"target,omitempty" doc:"Identity of what it talks to."`
+	Direction       record.Direction     `json:"direction,omitempty" enum:"outbound,inbound,both" doc:"Of its resources that say nothing themselves; absent: outbound."`
 	NotReady        string               `json:"notReady,omitempty" doc:"Why the plugin can't be called yet: its target did not answer when it was configured. That is tried again; what is put meanwhile waits."`
 	Suspended       bool                 `json:"suspended,omitempty" doc:"All calls are held."`
 	SuspendReason   record.Reason        `json:"suspendReason,omitempty"`
 	Counts          map[record.Phase]int `json:"counts" doc:"Resources by phase; a phase without any may be absent."`
+	Totals          SinkTotals           `json:"totals"`
 	InFlight        int                  `json:"inFlight" doc:"Calls under way."`
 	Waiting         Waiting              `json:"waiting"`
 	Breaker         string               `json:"breaker" doc:"State of the circuit breaker: closed, open or half-open (a probe is in flight)."`
@@ -195,6 +216,14 @@ type Sink struct {
 	LastError       string               `json:"lastError,omitempty"`
 	LastErrorStatus string               `json:"lastErrorStatus,omitempty" doc:"How that call ended: unreachable, unauthorized, …"`
 	LastErrorAt     time.Time            `json:"lastErrorAt,omitzero"`
+}
+
+// SinkTotals are counts since the daemon started; they only grow, so that two looks make
+// a rate.
+type SinkTotals struct {
+	Puts   uint64 `json:"puts" doc:"Puts and Deletes since the daemon started that changed something."`
+	Acked  uint64 `json:"acked" doc:"Generations that the target has acknowledged since the daemon started."`
+	Failed uint64 `json:"failed" doc:"Deliveries since the daemon started that failed, those included that are tried again."`
 }
 
 // Waiting counts what is due, by class.
@@ -221,6 +250,11 @@ type DaemonStatus struct {
 	Sagas     SagaCounts           `json:"sagas"`
 	Store     Store                `json:"store"`
 	Sinks     []Sink               `json:"sinks" nullable:"false"`
+	Sources   []Source             `json:"sources" nullable:"false" doc:"Those of the configuration, and pawls that have sent."`
+
+	Config *ConfigStatus `json:"config,omitempty" doc:"Of the configuration; absent where it can't be read again."`
+
+	Certificate *Certificate `json:"certificate,omitempty" doc:"Of the API; absent where it has no TLS."`
 }
 
 // Store is the state of the outbox on disk.
@@ -228,7 +262,7 @@ type Store struct {
 	Directory    string `json:"directory,omitempty" doc:"Absent: in memory."`
 	Epoch        string `json:"epoch" doc:"Random identity of this store's life."`
 	Revision     uint64 `json:"revision" doc:"Newest durable one."`
-	Lossy        bool   `json:"lossy,omitempty" doc:"Opened over a loss that was accepted."`
+	Lossy        bool   `json:"lossy,omitempty" doc:"It was restored, or opened over a loss that was accepted."`
 	Bytes        int64  `json:"bytes" doc:"Size on disk."`
 	FreeBytes    int64  `json:"freeBytes" doc:"Free on its file system; -1: unknown."`
 	ReserveBytes int64  `json:"reserveBytes" doc:"Below it Puts are refused."`

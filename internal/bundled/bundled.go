@@ -21,7 +21,7 @@ var files embed.FS
 var ErrNotFound = errors.New("no such bundled plugin")
 
 // Known names the plugins that a full build holds, sorted.
-func Known() []string { return []string{"http", "kube", "spicedb"} }
+func Known() []string { return []string{"http", "kube", "pawl", "spicedb"} }
 
 // Names returns the plugins that this binary holds, sorted.
 func Names() []string { return names(files) }

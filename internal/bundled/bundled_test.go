@@ -26,9 +26,9 @@ func TestAMissingPluginSaysWhatToDo(t *testing.T) {
 	empty := fstest.MapFS{"plugins/README.md": {}}
 	for name, want := range map[string]string{
 		"http":      `run "make plugins"`,
-		"htpp":      "bundled are http, kube, spicedb",
-		"":          "bundled are http, kube, spicedb",
-		"../README": "bundled are http, kube, spicedb",
+		"htpp":      "bundled are http, kube, pawl, spicedb",
+		"":          "bundled are http, kube, pawl, spicedb",
+		"../README": "bundled are http, kube, pawl, spicedb",
 	} {
 		_, err := plugin(empty, name)
 		if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), want) {

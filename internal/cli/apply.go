@@ -29,11 +29,15 @@ or lists of either. Each is one resource:
   payload: {name: Alice}         # any value; or payloadBase64 for bytes that are no JSON
   conflictPolicy: source-wins    # optional: source-wins, target-wins or report-only
   deletionPolicy: delete         # optional: delete, ack-then-delete or retain
+  direction: outbound            # optional: outbound, inbound or both
+  retry: {base: 1s, max: 1m, maxAttempts: 5, stall: 5m}  # optional, each; absent: as the sink says
+  idempotencyKey: order-17       # optional: what calls for this payload bear; another payload needs another
   suspend: false                 # optional: store it, but call nothing
   delete: true                   # instead of a payload: the resource is to go
 
 All files are read and checked before anything is sent. A payload becomes JSON:
-keys of YAML mappings become strings, whatever they are (1, true).
+keys of YAML mappings become strings, whatever they are (1, true). With direction:
+inbound nothing is ever sent, and payload may be left out.
 
 With --force SINK/KEY, apply sends the desired state that is stored already to
 its target, whatever the conflict policy (as ` + "`pawl force`" + ` does).`
@@ -289,7 +293,8 @@ func batchLines(results []*applied) iter.Seq[api.BatchLine] {
 
 func batchLine(d *manifest.Document) api.BatchLine {
 	line := api.BatchLine{Sink: d.Key.Sink, Key: d.Key.Name, PutRequest: api.PutRequest{
-		Conflict: d.Conflict, Deletion: d.Deletion, Suspend: d.Suspend,
+		Conflict: d.Conflict, Deletion: d.Deletion, Suspend: d.Suspend, Direction: d.Direction,
+		Retry: api.RetryOf(d.Retry), IdempotencyKey: d.IdempotencyKey,
 	}}
 	if d.Binary {
 		line.PayloadBase64 = d.Payload

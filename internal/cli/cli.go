@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
 	"github.com/pawlsync/pawl/internal/oci"
@@ -30,8 +32,9 @@ const (
 	ExitDone        = 0 // what was asked for is done
 	ExitError       = 1 // it is not, and standard error says why
 	ExitUsage       = 2 // the command line makes no sense
+	ExitChanges     = 2 // of plan and diff, where wrong usage is an error like others: there are differences
 	ExitNotAcked    = 3 // waited, and the target did not confirm: time ran out, or it came to rest otherwise; of a saga: its outcome is not known yet
-	ExitNotFound    = 4 // there is no such resource, saga, template, sink or file
+	ExitNotFound    = 4 // there is no such resource, saga, template, sink, source, token or file
 	ExitUnreachable = 5 // no daemon answers
 	ExitRolledBack  = 6 // nothing of the saga is left
 	ExitInterrupted = 130
@@ -41,9 +44,9 @@ const (
 const exitCodes = `Exit codes:
   0    done
   1    an error; standard error says which
-  2    wrong usage
+  2    wrong usage; of plan, diff and config diff: there are differences, and all that goes wrong is 1
   3    waited, and the target did not confirm; or a saga's outcome is not known yet
-  4    no such resource, saga, template, sink or file
+  4    no such resource, saga, template, sink, source, token or file
   5    no daemon answers
   6    the saga is rolled back: nothing of it is left
   130  interrupted`
@@ -55,10 +58,10 @@ type Streams struct {
 	Env      []string // as os.Environ gives it
 	Self     []string // how to start this program again; nil: it can't be
 
-	// OutTerminal and ErrTerminal: a person reads along, so that colours and
-	// progress are welcome. Width is the terminal's, in columns; 0: unknown.
-	OutTerminal, ErrTerminal bool
-	Width                    int
+	// InTerminal: a person can be asked. OutTerminal and ErrTerminal: one reads along,
+	// so that colours and progress are welcome. Width is the terminal's, in columns; 0: unknown.
+	InTerminal, OutTerminal, ErrTerminal bool
+	Width                                int
 
 	Now func() time.Time // Defaults to time.Now.
 }
@@ -104,7 +107,12 @@ func Main(ctx context.Context, args []string, s Streams, version api.Version) in
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	return a.report(root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	code := a.report(err)
+	if _, said := errors.AsType[errSilent](err); !said && cmd.Annotations[compares] != "" && code != ExitDone && code != ExitInterrupted {
+		return ExitError
+	}
+	return code
 }
 
 // errSilent ends a command whose own output said all there is to say.
@@ -159,7 +167,8 @@ func exitCode(err error) int {
 		return ExitInterrupted
 	case errors.Is(err, client.ErrUnreachable):
 		return ExitUnreachable
-	case code == api.CodeNotFound, code == api.CodeUnknownSink, code == api.CodeUnknownTemplate, errors.Is(err, fs.ErrNotExist), errors.Is(err, oci.ErrNotFound):
+	case code == api.CodeNotFound, code == api.CodeUnknownSink, code == api.CodeUnknownTemplate, code == api.CodeUnknownSource, errors.Is(err, fs.ErrNotExist), errors.Is(err, oci.ErrNotFound),
+		errors.Is(err, access.ErrNoToken):
 		return ExitNotFound
 	}
 	return ExitError
@@ -179,7 +188,7 @@ func (a *app) client() (*client.Client, error) {
 		}
 		token, _, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")
 	}
-	config, err := a.tls.config()
+	config, err := a.tls.orElse(tlsFiles{a.env("PAWL_CA_FILE"), a.env("PAWL_CERT_FILE"), a.env("PAWL_KEY_FILE")}).config()
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +198,19 @@ func (a *app) client() (*client.Client, error) {
 // tlsFiles say whom to trust over https, and who we are.
 type tlsFiles struct{ ca, cert, key string }
 
+// orElse is f, and other where f names nothing; a certificate and its key belong
+// together.
+func (f tlsFiles) orElse(other tlsFiles) tlsFiles {
+	f.ca = cmp.Or(f.ca, other.ca)
+	if f.cert == "" && f.key == "" {
+		f.cert, f.key = other.cert, other.key
+	}
+	return f
+}
+
 // config is nil where no file is named: the system's authorities count then.
-func (f *tlsFiles) config() (*tls.Config, error) {
-	if *f == (tlsFiles{}) {
+func (f tlsFiles) config() (*tls.Config, error) {
+	if f == (tlsFiles{}) {
 		return nil, nil
 	}
 	config := &tls.Config{}

@@ -109,6 +109,8 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Params: []api.SagaParam{{Name: "namespace", Type: "string", Required: true}, {Name: "tier", Type: "string"}}, Steps: make([]api.SagaTemplateStep, 2)}}})
 	case strings.HasPrefix(path, "/v1/sagas"):
 		d.saga(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sagas"), "/"))
+	case strings.HasPrefix(path, "/v1/sources"):
+		d.source(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sources"), "/"))
 	case strings.HasPrefix(path, "/v1/sinks/"):
 		d.sink(w, r, strings.Split(strings.TrimPrefix(path, "/v1/sinks/"), "/"), key)
 	default:

@@ -27,7 +27,7 @@ func (a *app) configCommand() *cobra.Command {
 		Args:  onlyCommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.configCheckCommand(), a.configShowCommand(), a.configReferenceCommand(), a.configExampleCommand())
+	cmd.AddCommand(a.configCheckCommand(), a.configDiffCommand(), a.configShowCommand(), a.configReferenceCommand(), a.configExampleCommand())
 	return cmd
 }
 

@@ -18,14 +18,14 @@ import (
 // A hangup ends other programs; this one reads its configuration again, at once.
 func TestAHangupMakesTheDaemonReadItsConfigurationAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pawl.yaml")
-	write := func(level string) {
+	write := func(format string) {
 		t.Helper()
-		text := "server: {listen: \"127.0.0.1:0\"}\nstore: {path: store, reserve_bytes: 64MiB}\nlog: {level: " + level + "}\n"
+		text := "server: {listen: \"127.0.0.1:0\"}\nstore: {path: store, reserve_bytes: 64MiB}\nlog: {format: " + format + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("info")
+	write("json")
 	log, stderr := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
@@ -44,12 +44,12 @@ func TestAHangupMakesTheDaemonReadItsConfigurationAgain(t *testing.T) {
 		}
 	}
 	until(`"ready"`)
-	write("warn")
+	write("text")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	until("needs a restart")
-	until("log.level")
+	until("log.format")
 	cancel()
 	_, _ = io.Copy(io.Discard, log)
 	if code := <-ended; code != ExitDone {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -99,12 +100,36 @@ func (a *app) printResource(r *api.Resource) {
 	row("Suspended", suspendedBy(r))
 	row("Held by saga", r.HeldBy)
 	row("Order", ternary(st.Command != "", "the operator's "+string(st.Command)+" waits for its delivery", ""))
+	row("Direction", join(string(r.Direction), ternary(r.Origin == record.FromTarget, "what is desired was found at the target", "")))
 	row("Conflict policy", string(r.Conflict))
 	row("Deletion policy", string(r.Deletion))
+	row("Retry", retryText(r.Retry))
+	row("Idempotency key", r.IdempotencyKey)
 	row("Owner", r.Owner)
 	row("Put", ternary(r.PutAt.IsZero(), "", a.age(r.PutAt)+" ago"))
 	row("Payload", payloadText(r))
+	row("The target has", observedText(st.Observed))
 	t.print()
+}
+
+// retryText reads "base 1s, 3 attempts"; "" where all is the sink's.
+func retryText(r *api.Retry) string {
+	if r == nil {
+		return ""
+	}
+	var parts []string
+	add := func(name string, d api.Duration) {
+		if d != 0 {
+			parts = append(parts, name+" "+time.Duration(d).String())
+		}
+	}
+	add("base", r.Base)
+	add("max", r.Max)
+	if r.MaxAttempts != 0 {
+		parts = append(parts, strconv.Itoa(r.MaxAttempts)+" attempts")
+	}
+	add("stall", r.Stall)
+	return strings.Join(parts, ", ")
 }
 
 func ternary(cond bool, yes, no string) string {
@@ -124,6 +149,13 @@ func suspendedBy(r *api.Resource) string {
 		return "by an operator"
 	}
 	return ""
+}
+
+func observedText(o *api.Observed) string {
+	if o == nil {
+		return ""
+	}
+	return payloadText(&api.Resource{Payload: o.Content, PayloadBase64: o.ContentBase64, PayloadHidden: o.ContentHidden})
 }
 
 func payloadText(r *api.Resource) string {
@@ -292,12 +324,22 @@ func (a *app) printExplanation(e *api.Explanation) {
 		}
 		return cell
 	}
+	said := e.Resource.Status.Message
+	if !strings.Contains(e.Text, strings.TrimRight(said[:min(len(said), 100)], ".")) {
+		said = ""
+	}
 	for _, h := range e.Resource.Status.History {
+		message := h.Message
+		if message == said && h.Reason != "" {
+			message = "" // a long rejection is not to be read twice
+		} else if message != "" {
+			said = message
+		}
 		took := "-"
 		if h.TookSeconds > 0 {
 			took = fmt.Sprintf("%.0fms", h.TookSeconds*1000)
 		}
-		t.add(a.age(h.At), generation(h.Generation), string(h.Phase), took, join(string(h.Reason), h.Message))
+		t.add(a.age(h.At), generation(h.Generation), string(h.Phase), took, join(string(h.Reason), message))
 	}
 	t.print()
 }

@@ -168,7 +168,7 @@ func manifestOf(m *abi.Manifest) *inspectedManifest {
 		claim bool
 	}{
 		{"apply_confirms", m.ApplyConfirms}, {"apply_idempotent", m.ApplyIdempotent}, {"finds_by_key", m.FindsByKey},
-		{"reports_uid", m.ReportsUID}, {"as_found_comparable", m.AsFoundComparable}, {"lock", m.Lock}, {"mark", m.Mark}, {"poll", m.Poll},
+		{"reports_uid", m.ReportsUID}, {"as_found_comparable", m.AsFoundComparable}, {"lock", m.Lock}, {"mark", m.Mark}, {"reports_content", m.ReportsContent},
 	} {
 		if c.claim {
 			out.Claims = append(out.Claims, c.name)

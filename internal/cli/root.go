@@ -34,9 +34,9 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.address, "address", "", "where the daemon listens: URL, host:port or unix:///path (default $PAWL_ADDRESS, else "+client.DefaultAddress+")")
 	flags.StringVar(&a.tokenFile, "token-file", "", "file with the bearer token (default the token in $PAWL_TOKEN)")
-	flags.StringVar(&a.tls.ca, "ca-file", "", "PEM certificates to trust over https (default the system's)")
-	flags.StringVar(&a.tls.cert, "cert-file", "", "PEM client certificate, where the daemon asks for one")
-	flags.StringVar(&a.tls.key, "key-file", "", "PEM private key of --cert-file")
+	flags.StringVar(&a.tls.ca, "ca-file", "", "PEM certificates to trust over https (default $PAWL_CA_FILE, else the system's)")
+	flags.StringVar(&a.tls.cert, "cert-file", "", "PEM client certificate, where the daemon asks for one (default $PAWL_CERT_FILE)")
+	flags.StringVar(&a.tls.key, "key-file", "", "PEM private key of --cert-file (default $PAWL_KEY_FILE)")
 	root.AddGroup(&cobra.Group{ID: "state", Title: "Desired state:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "operate", Title: "Operate:"}, &cobra.Group{ID: "daemon", Title: "Daemon:"})
 	add := func(group string, cmds ...*cobra.Command) {
@@ -45,10 +45,10 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("state", a.applyCommand(), a.deleteCommand(), a.sagaCommand())
-	add("look", a.getCommand(), a.listCommand(), a.statusCommand(), a.explainCommand(), a.waitCommand(), a.watchCommand())
-	add("operate", a.retryCommand(), a.suspendCommand(), a.resumeCommand(), a.acceptCommand(), a.forceCommand(), a.forgetCommand())
-	add("daemon", a.runCommand(), a.configCommand(), a.storeCommand(), a.pluginCommand(), a.versionCommand(), a.completionCommand())
+	add("state", a.applyCommand(), a.planCommand(), a.deleteCommand(), a.sagaCommand())
+	add("look", a.getCommand(), a.listCommand(), a.statusCommand(), a.topCommand(), a.explainCommand(), a.diffCommand(), a.waitCommand(), a.watchCommand())
+	add("operate", a.sourceCommand(), a.retryCommand(), a.suspendCommand(), a.resumeCommand(), a.acceptCommand(), a.forceCommand(), a.forgetCommand())
+	add("daemon", a.runCommand(), a.logLevelCommand(), a.debugCommand(), a.reloadCommand(), a.configCommand(), a.storeCommand(), a.pluginCommand(), a.tokenCommand(), a.versionCommand(), a.completionCommand())
 	root.AddCommand(a.compileApartCommand())
 	help := helpCommand()
 	root.SetHelpCommand(help)

@@ -35,11 +35,12 @@ commands, until it gets SIGTERM or SIGINT; calls in flight may then finish for
 server.shutdown_grace. A second signal ends it at once, which loses nothing that
 was accepted.
 
-A plugin whose file is replaced, or for which the configuration names another file
-or digest, is replaced while the daemon runs: the new one takes over when it was
-loaded and configured, and the old one ends what it began; where that fails the old
-one goes on, and the log says why. The daemon looks every two seconds, and at once
-at SIGHUP. Other changes of the configuration need a restart.
+The daemon looks every two seconds whether its configuration file or the file of a
+plugin has changed, and at once at SIGHUP or ` + "`pawl reload`" + `. What a changed
+configuration says is taken over while deliveries go on: what began ends by the old
+settings, and a configuration that is wrong is refused whole. Keys that need a
+restart are named in the log. A plugin whose file is replaced takes over when it was
+loaded and configured; where that fails the old one goes on, and the log says why.
 
 A sink whose target does not answer when its plugin is configured starts later, by
 itself; what is put for it meanwhile is stored and waits.
@@ -73,12 +74,12 @@ suspended until its sources sent their full set or you resume it.`,
 }
 
 func (a *app) runDaemon(cmd *cobra.Command, c *config.Config, reload func() (*config.Config, error), acceptLoss bool) error {
-	log, err := daemon.NewLogger(c.Log, a.Err, a.ErrTerminal)
+	log, level, err := daemon.NewLogger(c.Log, a.Err, a.ErrTerminal)
 	if err != nil {
 		return err
 	}
 	a.warnOfNoSinks(log, c)
-	o := daemon.Options{Version: a.version, Logger: log, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()}
+	o := daemon.Options{Version: a.version, Logger: log, LogLevel: level, AcceptLoss: acceptLoss, LookupEnv: a.lookupEnv, CompileCommand: a.compileCommand()}
 	points, _ := a.lookupEnv(failpoint.Env)
 	if o.Failpoint, err = failpoint.Parse(points); err != nil {
 		return fmt.Errorf("%s: %w", failpoint.Env, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 
@@ -25,34 +26,52 @@ import (
 // lines is read from a goroutine of its own, which ends with lines, or at the
 // first line that it yields after the answers ended.
 func (c *Client) Batch(ctx context.Context, lines iter.Seq[api.BatchLine]) iter.Seq2[api.BatchAnswer, error] {
-	return func(yield func(api.BatchAnswer, error) bool) {
+	return stream(c, ctx, exchange[api.BatchLine, api.BatchAnswer]{
+		what: "batch", path: "/v1/batch",
+		name: func(l *api.BatchLine) string { return l.Sink + "/" + l.Key },
+		line: func(a *api.BatchAnswer) (int, *api.Problem) { return a.Line, a.Error },
+	}, lines)
+}
+
+// exchange is a request of lines L whose answers A come while more are sent.
+type exchange[L, A any] struct {
+	what  string // for messages
+	path  string
+	query url.Values
+	name  func(*L) string // whose line it is
+	line  func(*A) (line int, problem *api.Problem)
+}
+
+func stream[L, A any](c *Client, ctx context.Context, x exchange[L, A], lines iter.Seq[L]) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		var none A
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		body := newBody()
 		defer body.Close()
-		go body.fill(lines)
-		response, err := c.send(ctx, http.MethodPost, "/v1/batch", nil, body, "application/x-ndjson")
+		go fill(body, lines, x.name)
+		response, err := c.send(ctx, http.MethodPost, x.path, x.query, body, "application/x-ndjson")
 		if err != nil {
-			yield(api.BatchAnswer{}, err)
+			yield(none, err)
 			return
 		}
 		defer response.Body.Close()
-		answered, err := readAnswers(response.Body, yield)
+		answered, err := readAnswers(response.Body, x.line, yield)
 		switch {
 		case errors.Is(err, errStopped):
 		case err != nil && ctx.Err() != nil:
-			yield(api.BatchAnswer{}, context.Cause(ctx))
+			yield(none, context.Cause(ctx))
 		case errors.As(err, new(*api.Problem)): // which says where
-			yield(api.BatchAnswer{}, err)
+			yield(none, err)
 		case err != nil:
-			yield(api.BatchAnswer{}, fmt.Errorf("the batch was cut after line %d: %w", answered, err))
+			yield(none, fmt.Errorf("the %s was cut after line %d: %w", x.what, answered, err))
 		case answered < body.sent.Load():
-			yield(api.BatchAnswer{}, fmt.Errorf("the batch was cut after line %d: the daemon ended its answer; send the rest again", answered))
+			yield(none, fmt.Errorf("the %s was cut after line %d: the daemon ended its answer; send the rest again", x.what, answered))
 		}
 	}
 }
 
-// body is the body of a batch request. A Read takes the lines that are there,
+// body is the body of such a request. A Read takes the lines that are there,
 // and waits only where there are none, so that a line is never held back until
 // the next one comes.
 type body struct {
@@ -70,12 +89,12 @@ func newBody() *body {
 	return b
 }
 
-func (b *body) fill(lines iter.Seq[api.BatchLine]) {
+func fill[L any](b *body, lines iter.Seq[L], name func(*L) string) {
 	defer close(b.lines)
 	for line := range lines {
 		data, err := encode(line)
 		if err != nil {
-			b.err = fmt.Errorf("%s/%s: %w", line.Sink, line.Key, err)
+			b.err = fmt.Errorf("%s: %w", name(&line), err)
 			return
 		}
 		select {
@@ -126,19 +145,20 @@ func (b *body) Close() error {
 
 var errStopped = errors.New("stopped by the caller")
 
-func readAnswers(r io.Reader, yield func(api.BatchAnswer, error) bool) (answered int64, err error) {
+func readAnswers[A any](r io.Reader, line func(*A) (int, *api.Problem), yield func(A, error) bool) (answered int64, err error) {
 	d := json.NewDecoder(bufio.NewReaderSize(r, 64<<10))
 	for {
-		var a api.BatchAnswer
+		var a A
 		if err := d.Decode(&a); errors.Is(err, io.EOF) {
 			return answered, nil
 		} else if err != nil {
 			return answered, err
 		}
-		if a.Line == 0 && a.Error != nil { // of the batch as a whole
-			return answered, a.Error
+		n, problem := line(&a)
+		if n == 0 && problem != nil { // of the whole
+			return answered, problem
 		}
-		answered = int64(a.Line)
+		answered = max(answered, int64(n))
 		if !yield(a, nil) {
 			return answered, errStopped
 		}

@@ -117,6 +117,10 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 // send returns the response where it is a success; else the problem as an error.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body io.Reader, contentType string) (*http.Response, error) {
 	u := *c.base
+	u.RawPath = u.EscapedPath() + path // which callers have escaped where need be
+	if plain, err := url.PathUnescape(path); err == nil {
+		path = plain
+	}
 	u.Path += path
 	u.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), body)
@@ -152,6 +156,9 @@ func (c *Client) refused(response *http.Response) error {
 		}
 		return &p
 	}
+	if bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		return fmt.Errorf("the daemon at %s has TLS; write https:// in its address", c.address)
+	}
 	return fmt.Errorf("%s answered %s, which is no answer of pawl's; is it the daemon's address?", c.address, response.Status)
 }
 
@@ -168,6 +175,9 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		return fmt.Errorf("%w at %s (%w); is it running? start it with `pawl run`, or name another with --address", ErrUnreachable, c.address, err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w at %s (%w); you need the right to open that socket", ErrUnreachable, c.address, err)
+	}
+	if what := tlsTrouble(err); what != "" {
+		return fmt.Errorf("%w at %s: %s (%w)", ErrUnreachable, c.address, what, err)
 	}
 	return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.address, err)
 }

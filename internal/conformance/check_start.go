@@ -88,7 +88,7 @@ func manifestSane(t *T) {
 		check(s.schema == "" || err == nil, "%s is no JSON object: %v", s.name, err)
 	}
 	for _, op := range m.Ops {
-		check(op >= abi.OpObserve && op <= abi.OpRestore && op != abi.OpPoll, "the op %s is not for manifests of this ABI version", op)
+		check(op >= abi.OpObserve && op <= abi.OpCompare, "the op %s is not for manifests of this ABI version", op)
 	}
 	check(!m.Has(abi.OpApplyBatch) || m.BatchMax > 1, "it has the op apply_batch, but a batch_max of %d", m.BatchMax)
 	kind := t.fixture.Upstream.Kind

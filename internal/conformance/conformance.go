@@ -76,7 +76,7 @@ func (o Options) withDefaults() Options {
 // Checks lists every check, in the order in which they are reported.
 func Checks() []Check {
 	var all []Check
-	for _, theme := range [][]Check{startChecks, lifecycleChecks, comparisonChecks, faultChecks, callChecks, batchChecks, limitChecks, sagaChecks} {
+	for _, theme := range [][]Check{startChecks, lifecycleChecks, comparisonChecks, faultChecks, callChecks, batchChecks, limitChecks, sagaChecks, pollChecks} {
 		all = append(all, theme...)
 	}
 	return all

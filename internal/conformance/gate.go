@@ -144,7 +144,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = body
 	rec := &answerWriter{ResponseWriter: w}
 	defer func() {
-		e.Status, e.Error, e.RequestBody, e.ResponseBody = rec.status, rec.failure, body.seen.Bytes(), rec.body.Bytes()
+		e.Status, e.Error, e.RequestBody, e.ResponseBody = rec.status, rec.failure, body.beginning(), rec.body.Bytes()
 		g.keep(e)
 	}()
 	if f == nil {
@@ -167,14 +167,24 @@ func (g *gate) keep(e Exchange) {
 // maxSeenBytes is how much of a body an exchange keeps.
 const maxSeenBytes = 4 << 10
 
-// tee keeps the beginning of what is read.
+// tee keeps the beginning of what is read: a transport may go on reading when the
+// exchange has its answer already.
 type tee struct {
 	io.ReadCloser
+	mu   sync.Mutex
 	seen bytes.Buffer
+}
+
+func (t *tee) beginning() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.seen.Bytes())
 }
 
 func (t *tee) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.seen.Write(p[:min(n, maxSeenBytes-t.seen.Len())])
 	return n, err
 }

@@ -79,7 +79,7 @@ func (s *player) request() *sink.Request {
 	return &sink.Request{
 		Key: record.Key{Sink: s.t.name, Name: s.o.key}, Generation: s.gen, Payload: s.payload, Hash: record.HashOf(s.payload),
 		IdempotencyKey: fmt.Sprintf("%s-%d", run.ID, run.Step), Conflict: record.SourceWins, Mode: s.mode,
-		Acked: s.acked, Run: &run,
+		Acked: s.acked, Run: &run, Epoch: s.t.kit.nonce,
 	}
 }
 

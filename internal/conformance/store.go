@@ -29,6 +29,14 @@ const maxStoredBytes = 16 << 20
 // Object-Uid, which a new object of the same path has anew; writes take
 // If-Match and If-None-Match.
 //
+// GET /changes/N tells which objects changed after the N first changes, in their order:
+//
+//	{"next": "12", "reset": false, "changes": [{"path": "/objects/a", "body": {…}}]}
+//
+// Of one that is gone the body is null. An N that is no number up to the last one is
+// known no more: reset is true, and all that is there is told. As many as ?limit=M says
+// come at once, and more says whether there are others.
+//
 // Of the query nothing counts but locks, which a write takes with it, all or none,
 // and where it can't is answered 423: lock=NAME for each, lock-owner=OWNER for who
 // takes them, lock-held=true where they are to be that owner's already. DELETE of
@@ -40,6 +48,7 @@ type store struct {
 	objects map[string]object // by escaped path
 	locks   map[string]string // owners by lock
 	lastUID int
+	log     []string                   // paths, in the order of the changes
 	adds    map[string]json.RawMessage // fields that the store gives to every JSON object
 }
 
@@ -73,6 +82,12 @@ func (s *store) restore(objects map[string]object) {
 	defer s.mu.Unlock()
 	now := s.objects
 	s.objects = maps.Clone(objects)
+	for path := range now {
+		s.log = append(s.log, path)
+	}
+	for path := range objects {
+		s.log = append(s.log, path)
+	}
 	for path, o := range s.objects {
 		if cur, ok := now[path]; ok {
 			o.uid = cur.uid
@@ -108,6 +123,10 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	if from, ok := strings.CutPrefix(path, "/changes/"); ok && r.Method == http.MethodGet {
+		s.tell(w, from, r.URL.Query().Get("limit"))
+		return
+	}
 	o, exists := s.objects[path]
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -127,6 +146,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if r.Method == http.MethodDelete {
 			delete(s.objects, path)
+			s.log = append(s.log, path)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -168,6 +188,7 @@ func (s *store) put(w http.ResponseWriter, r *http.Request, path string, body []
 	}
 	o.body, o.contentType = body, r.Header.Get("Content-Type")
 	s.objects[path] = o
+	s.log = append(s.log, path)
 	w.Header().Set("ETag", o.etag())
 	w.Header().Set("Object-Uid", o.uid)
 	if !exists {

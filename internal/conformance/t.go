@@ -122,6 +122,7 @@ func (o *thing) want(payload []byte) *sink.Request {
 
 // tombstone is the request for the deletion of the resource.
 func (o *thing) tombstone() *sink.Request {
+	o.current = nil // what is put after it is of a newer generation
 	r := o.generation()
 	r.Acked = o.acked
 	return r
@@ -132,6 +133,7 @@ func (o *thing) generation() *sink.Request {
 	return &sink.Request{
 		Key: record.Key{Sink: o.t.name, Name: o.key}, Generation: g,
 		IdempotencyKey: fmt.Sprintf("%s-%s-%d", o.t.kit.nonce, o.t.check, g), Conflict: record.SourceWins,
+		Epoch: o.t.kit.nonce,
 	}
 }
 

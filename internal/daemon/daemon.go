@@ -25,6 +25,7 @@ import (
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/metrics"
 	"github.com/pawlsync/pawl/internal/server"
+	"github.com/pawlsync/pawl/internal/source"
 )
 
 // Options are what a daemon needs besides its configuration. The zero value works.
@@ -40,9 +41,11 @@ type Options struct {
 	// in this process.
 	CompileCommand []string
 	// Reload reads the configuration again: when its file has changed, and when
-	// Hangup says so. Of what it returns only where plugins' modules come from is
-	// taken over. Defaults to none: the configuration is not read again.
+	// Hangup or the API says so. Defaults to none: the configuration is not read again.
 	Reload func() (*config.Config, error)
+	// LogLevel is the level of Logger, see NewLogger: the API changes it, and so does a
+	// configuration that is read again. Defaults to one that changes nothing.
+	LogLevel *slog.LevelVar
 	// Hangup makes the daemon look at once whether files have changed.
 	Hangup <-chan os.Signal
 	// LookEvery is how often it looks by itself. Defaults to 2s.
@@ -54,6 +57,10 @@ type Options struct {
 	LookupEnv func(string) (string, bool)
 	// Failpoint is that of saga.Options, for tests. Defaults to none.
 	Failpoint func(point string) error
+
+	tracing tracing  // is set when the daemon starts
+	secrets *secrets // that Logger must not show
+	recent  *logRing // of what Logger was told
 }
 
 // Ready describes a daemon that has just become ready.
@@ -92,6 +99,12 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.secrets = &secrets{}
+	o.recent = &logRing{}
+	o.Logger = slog.New(masked{slog.NewMultiHandler(o.Logger.Handler(), o.recent.handler()), o.secrets})
+	if o.LogLevel == nil {
+		o.LogLevel = new(slog.LevelVar)
+	}
 	if o.LookupEnv == nil {
 		o.LookupEnv = os.LookupEnv
 	}
@@ -106,32 +119,37 @@ func (o *Options) setDefaults() {
 // wrong comes as config.Errors, all of it at once.
 func Check(ctx context.Context, c *config.Config, o Options) error {
 	o.setDefaults()
-	t, err := prepare(ctx, c, o)
+	o.tracing = openTracing(ctx, c, o, nil)
+	defer o.tracing.close(ctx)
+	t, _, err := prepare(ctx, c, o, nil)
 	if err != nil {
 		return err
 	}
 	return t.closeAll()
 }
 
-// prepare opens what needs no store, or says all that is wrong with it.
-func prepare(ctx context.Context, c *config.Config, o Options) (*targets, error) {
+// prepare opens what needs no store, or says all that is wrong with it. running is for
+// the sources, which do nothing yet.
+func prepare(ctx context.Context, c *config.Config, o Options, running func() *engine.Engine) (*targets, []source.Spec, error) {
 	wrong := append(wrongServer(c, o), wrongStore(c)...)
+	wrong = append(wrong, o.tracing.wrong...)
 	t, err := openTargets(ctx, c, o)
 	if more, ok := errors.AsType[config.Errors](err); ok {
 		wrong = append(wrong, more...)
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if t != nil {
-		wrong = append(wrong, wrongSagas(c, t)...)
+		wrong = append(wrong, wrongSagas(c, t.manifest)...)
 	}
-	if len(wrong) == 0 {
-		return t, nil
+	sources, more := openSources(c, o, running, allSources(c))
+	if wrong = append(wrong, more...); len(wrong) == 0 {
+		return t, sources, nil
 	}
 	if t != nil {
-		return nil, errors.Join(wrong.Sorted(), t.closeAll())
+		return nil, nil, errors.Join(wrong.Sorted(), t.closeAll())
 	}
-	return nil, wrong.Sorted()
+	return nil, nil, wrong.Sorted()
 }
 
 // listenAll listens at server.listen and, where it is set, at server.socket.
@@ -140,7 +158,7 @@ func listenAll(ctx context.Context, s config.Server) ([]net.Listener, error) {
 	if err != nil || s.Socket == "" {
 		return []net.Listener{tcp}, err
 	}
-	unix, err := listenSocket(ctx, s.Socket)
+	unix, err := listenSocket(ctx, s.Socket, socketMode(s))
 	if err != nil {
 		tcp.Close()
 		return nil, err
@@ -167,45 +185,80 @@ type daemon struct {
 	targets *targets
 	engine  *engine.Engine
 	sagas   *saga.Manager
+	sources *source.Manager
 	server  *server.Server
 	keeper  *keeper
+	store   *badger.Store // the engine's, which closes it
 	unwatch context.CancelFunc
+	manager *notifier // who runs the daemon
 }
 
 // start opens everything, in the order in which one needs the other, and closes
 // what is open when something fails.
 func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err error) {
-	d = &daemon{config: c, options: o}
-	watch := newWatch(c, o.Reload, o.LookEvery)
-	if d.targets, err = prepare(ctx, c, o); err != nil {
-		return nil, err
-	}
 	registry := prometheus.NewRegistry()
 	observer := metrics.New(registry)
+	o.tracing = openTracing(ctx, c, o, observer.SpansSent)
+	defer func() {
+		if err != nil {
+			o.tracing.close(ctx)
+		}
+	}()
+	d = &daemon{config: c, options: o, manager: newNotifier(o.LookupEnv, os.Getpid(), o.Logger)}
+	watch := newWatch(c, o.LookEvery)
+	var sources []source.Spec
+	if d.targets, sources, err = prepare(ctx, c, o, func() *engine.Engine { return d.engine }); err != nil {
+		return nil, err
+	}
 	d.sagas = saga.New(saga.Options{Logger: o.Logger, Observer: observer, Failpoint: o.Failpoint})
-	d.engine, err = engine.Open(ctx, engineOptions(c, o, d.targets, d.sagas, observer))
+	totals := server.NewTotals(observer)
+	eo := engineOptions(c, o, d.targets, d.sagas, totals)
+	eo.Store = d.openStore
+	d.engine, err = engine.Open(ctx, eo)
 	if err != nil {
 		return nil, errors.Join(err, d.targets.closeAll())
 	}
-	d.keep(ctx, watch, observer.SwapDone)
-	registry.MustRegister(metrics.NewCollector(d.engine, d.sagas.Stats, d.targets.pluginStats, o.Version))
+	d.sources = source.New(source.Options{Engine: d.engine, Sources: sources, GroupMax: min(sourceGroup, c.Limits.BatchMax), Logger: o.Logger, Observer: observer})
+	d.keep(ctx, observer)
+	registry.MustRegister(metrics.NewCollector(d.engine, d.sagas.Stats, d.sources.Figures, d.targets.pluginStats, o.Version))
 	so, err := serverOptions(c, o, d.engine, d.sagas, registry)
 	if err == nil {
+		d.keepCertificates(ctx, so.Certificates, registry)
+		showAccess(&so, registry, observer)
+		so.Around = o.tracing.server()
+		if o.Reload != nil {
+			so.Reloader = watch
+		}
+		so.Diagnostics = &diagnostics{inForce: func() *config.Config { return watch.reloader.current() }, registry: registry, options: o}
+		so.Relay, so.Sources, so.Store, so.Totals = d.receiver(observer), d.sources, storeCare{d.store}, totals
 		d.server, err = server.New(so)
+	}
+	if err == nil {
+		err = d.openAdmin(ctx, c.Server, registry)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.stop(ctx, 0))
 	}
+	d.sources.Start()
+	d.watch(watch, observer)
 	return d, nil
 }
 
-// keep begins to look after sinks and files, which stop ends.
-func (d *daemon) keep(ctx context.Context, w *watch, swapped func(plugin, result string)) {
+// keep begins to look after sinks, which stop ends.
+func (d *daemon) keep(ctx context.Context, observer *metrics.Observer) {
 	ctx, d.unwatch = context.WithCancel(context.WithoutCancel(ctx))
-	d.keeper = &keeper{targets: d.targets, engine: d.engine, log: d.options.Logger, swapped: swapped, waits: map[*post]*wait{}}
-	w.keeper = d.keeper
+	d.keeper = &keeper{targets: d.targets, engine: d.engine, log: d.options.Logger, ctx: ctx, swapped: observer.SwapDone, forget: observer.ForgetSink, waits: map[*post]*wait{}}
 	d.keeper.begin(ctx)
-	d.keeper.loops.Go(func() { w.run(ctx, d.options.Hangup) })
+	d.keeper.loops.Go(func() { d.manager.ping(ctx, func() { d.engine.Stats() }) })
+}
+
+// watch begins to look after files, which stop ends.
+func (d *daemon) watch(w *watch, observer *metrics.Observer) {
+	w.keeper, w.manager = d.keeper, d.manager
+	r := newReloader(d.config, d.options)
+	r.keeper, r.engine, r.sources, r.server, r.observer = d.keeper, d.engine, d.sources, d.server, observer
+	w.reloader = r
+	d.keeper.loops.Go(func() { w.run(d.keeper.ctx, d.options.Hangup) })
 }
 
 // serve answers until ctx ends or the API breaks, then stops in good order.
@@ -217,17 +270,20 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, began time
 	}
 	log := d.options.Logger
 	log.Info("ready", "address", ready.Address, "store", ready.Store, "sinks", ready.Sinks, "resources", ready.Resources, "took", ready.Took.Round(time.Millisecond))
+	warnOfTokensInTheClear(d.config.Server, d.options, listeners[0].Addr().String())
 	if path := d.config.Server.Socket; path != "" {
 		log.Info("listening at a socket as well", "socket", path)
 	}
 	if d.options.Ready != nil {
 		d.options.Ready(ready)
 	}
+	d.manager.ready(ready)
 	grace := d.config.Server.ShutdownGrace
 	var told atomic.Int64 // when to stop, in nanoseconds since began; requests under way share the grace with calls
 	release := context.AfterFunc(ctx, func() {
 		told.Store(int64(time.Since(began)))
 		log.Info("stopping: calls in flight may finish", "grace", d.config.Server.ShutdownGrace)
+		d.manager.stopping(d.config.Server.ShutdownGrace)
 	})
 	defer release()
 	err := d.server.Serve(ctx, listeners...)
@@ -247,12 +303,13 @@ func (d *daemon) url(addr net.Addr) string {
 	return scheme + addr.String()
 }
 
-// stop ends sagas, whose journal is the engine's, then the engine, and with it store
+// stop ends the sources, then sagas, whose journal is the engine's, then the engine, and with it store
 // and sinks, then what they used.
 func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	d.unwatch()
+	d.sources.Close()
 	half, cancelHalf := context.WithTimeout(ctx, grace/2) // the rest is for what else is under way
 	defer cancelHalf()
 	err := d.sagas.Close(half)
@@ -263,6 +320,7 @@ func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	err = errors.Join(err, d.engine.Close(ctx))
 	d.keeper.loops.Wait()
 	d.keeper.retiring.Wait()
+	d.options.tracing.close(ctx)
 	return errors.Join(err, d.targets.closePlugins())
 }
 
@@ -272,8 +330,4 @@ func metricsHandler(c *config.Config, registry *prometheus.Registry) http.Handle
 		return nil
 	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-}
-
-func storeOptions(c *config.Config, o Options) badger.Options {
-	return badger.Options{Dir: c.Store.Path, ReserveBytes: int64(c.Store.ReserveBytes), AcceptLoss: o.AcceptLoss, Logger: o.Logger}
 }

@@ -288,7 +288,7 @@ func TestTheCredentialIsLoggedNowhere(t *testing.T) {
 	var log safeBuffer
 	o := options()
 	var err error
-	if o.Logger, err = NewLogger(config.Log{Level: "debug", Format: "json"}, &log, false); err != nil {
+	if o.Logger, o.LogLevel, err = NewLogger(config.Log{Level: "debug", Format: "json"}, &log, false); err != nil {
 		t.Fatal(err)
 	}
 	d := begin(t, load(t, write(t, t.TempDir(), url, "")), o)
@@ -341,7 +341,7 @@ func TestLogFormats(t *testing.T) {
 		{"auto", false, `"msg":"hello","took":"1.5s"}` + "\n"},
 	} {
 		var b bytes.Buffer
-		log, err := NewLogger(config.Log{Level: "info", Format: c.format}, &b, c.terminal)
+		log, _, err := NewLogger(config.Log{Level: "info", Format: c.format}, &b, c.terminal)
 		if err != nil {
 			t.Fatal(err)
 		}

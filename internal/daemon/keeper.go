@@ -22,7 +22,9 @@ type keeper struct {
 	targets *targets
 	engine  *engine.Engine
 	log     *slog.Logger
+	ctx     context.Context             // of waits; ends when the daemon stops
 	swapped func(plugin, result string) // for metrics
+	forget  func(sinkName string)       // the metrics of a sink that is gone
 
 	waits    map[*post]*wait
 	loops    sync.WaitGroup // the watch and every wait
@@ -38,6 +40,7 @@ const (
 
 // wait is the wait until a post's plugin can be configured.
 type wait struct {
+	setup *setup
 	stop  context.CancelFunc
 	ended chan struct{}
 	done  bool // it was; to be read when ended is closed
@@ -45,29 +48,38 @@ type wait struct {
 
 // begin goes on with the posts that are not ready.
 func (k *keeper) begin(ctx context.Context) {
-	for _, name := range k.targets.names {
-		p := k.targets.posts[name]
-		m, s, why := p.now()
-		k.targets.modules.use(m)
-		if s == nil {
-			k.log.Warn("a sink is not ready; what is put for it waits, and its plugin is configured when the target answers",
-				"sink", name, "plugin", p.plugin, "error", why)
-			k.wait(ctx, p, m)
-		}
+	for _, p := range k.targets.all() {
+		k.man(ctx, p)
 	}
 }
 
-// wait makes m take over post p as soon as it can be configured.
-func (k *keeper) wait(ctx context.Context, p *post, m *module) {
+// man looks after a new post.
+func (k *keeper) man(ctx context.Context, p *post) {
+	su, s, why := p.now()
+	k.targets.use(su)
+	if s == nil {
+		k.notReady(p, su, why)
+		k.wait(ctx, p, su)
+	}
+}
+
+func (k *keeper) notReady(p *post, su *setup, why error) {
+	k.log.Warn("a sink is not ready; what is put for it waits, and its plugin is configured when the target answers",
+		"sink", p.name, "plugin", su.plugin, "error", why)
+}
+
+// wait makes a sink that is opened by su take over post p as soon as it can be
+// configured.
+func (k *keeper) wait(ctx context.Context, p *post, su *setup) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &wait{stop: cancel, ended: make(chan struct{})}
+	w := &wait{setup: su, stop: cancel, ended: make(chan struct{})}
 	k.waits[p] = w
-	k.targets.modules.use(m)
+	k.targets.use(su)
 	k.loops.Go(func() {
 		defer close(w.ended)
 		defer cancel()
-		w.done = k.keepTrying(ctx, p, m)
-		k.leave(m)
+		w.done = k.keepTrying(ctx, p, su)
+		k.leave(su)
 	})
 }
 
@@ -83,28 +95,37 @@ func (k *keeper) endWait(p *post) bool {
 	return !w.done
 }
 
-// keepTrying opens m at post p again and again, with pauses that grow, and reports
+// destined is what post p is opened with, or is waiting to be.
+func (k *keeper) destined(p *post) *setup {
+	if w := k.waits[p]; w != nil {
+		return w.setup
+	}
+	su, _, _ := p.now()
+	return su
+}
+
+// keepTrying opens a sink at post p again and again, with pauses that grow, and reports
 // whether it serves there.
-func (k *keeper) keepTrying(ctx context.Context, p *post, m *module) bool {
+func (k *keeper) keepTrying(ctx context.Context, p *post, su *setup) bool {
 	told := ""
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(pause(p.pauses, n)):
+		case <-time.After(pause(su.pauses, n)):
 		}
-		s, err := p.open(ctx, m)
+		s, err := p.open(ctx, su)
 		switch {
 		case err == nil:
-			if !k.place(p, m, s) {
+			if !k.place(p, su, s) {
 				return false
 			}
-			k.log.Info("a sink is ready", "sink", p.config.Name, "plugin", p.plugin, "digest", hexDigest(m.Digest()))
+			k.log.Info("a sink is ready", "sink", p.name, "plugin", su.plugin, "digest", hexDigest(su.module.Digest()))
 			return true
 		case ctx.Err() == nil && err.Error() != told:
 			told = err.Error()
-			k.log.Warn("a sink's plugin can't be configured yet; it is tried again", "sink", p.config.Name, "plugin", p.plugin, "error", err)
-			k.standIn(p, m, err)
+			k.log.Warn("a sink's plugin can't be configured yet; it is tried again", "sink", p.name, "plugin", su.plugin, "error", err)
+			k.standIn(p, su, err)
 		}
 	}
 }
@@ -121,42 +142,54 @@ func pause(b config.Breaker, n int) time.Duration {
 
 // place puts s into service at post p; what was there finishes what it began. It
 // reports false where the engine is closed.
-func (k *keeper) place(p *post, m *module, s *wasmhost.Sink) bool {
-	before, old, _ := p.now()
-	retired, err := k.engine.ReplaceSink(p.config.Name, s)
+func (k *keeper) place(p *post, su *setup, s *wasmhost.Sink) bool {
+	retired, err := k.engine.ReplaceSink(p.name, s)
 	if err != nil {
 		_ = s.Close(context.Background())
 		return false
 	}
-	k.targets.modules.use(m)
-	p.take(m, s, nil)
+	k.hand(p, su, s, nil, retired)
+	return true
+}
+
+// hand notes that another sink serves at post p, or that none is ready because of why,
+// and clears away what was there when it has retired.
+func (k *keeper) hand(p *post, su *setup, s *wasmhost.Sink, why error, retired <-chan error) {
+	before, old, _ := p.now()
+	k.targets.use(su)
+	p.take(su, s, why)
+	k.clear(p, before, old, retired)
+}
+
+// clear clears away what served at post p when it has retired.
+func (k *keeper) clear(p *post, before *setup, old *wasmhost.Sink, retired <-chan error) {
 	k.retiring.Go(func() {
 		if err := <-retired; err != nil {
-			k.log.Error("a sink that was replaced did not end well", "sink", p.config.Name, "error", err)
+			k.log.Error("a sink that was replaced did not end well", "sink", p.name, "error", err)
 		}
 		if old != nil {
 			p.finished(old)
 		}
 		k.leave(before)
+		if k.targets.of(p.name) == nil {
+			k.forget(p.name)
+		}
 	})
-	return true
 }
 
-// standIn shows why m is not ready at post p, if nothing serves there.
-func (k *keeper) standIn(p *post, m *module, why error) {
-	before, old, _ := p.now()
-	if old != nil {
+// standIn shows why what su opens is not ready at post p, if nothing serves there.
+func (k *keeper) standIn(p *post, su *setup, why error) {
+	if _, old, _ := p.now(); old != nil {
 		return
 	}
-	if _, err := k.engine.ReplaceSink(p.config.Name, m.Unready(why)); err != nil {
+	retired, err := k.engine.ReplaceSink(p.name, su.module.Unready(why))
+	if err != nil {
 		return // the engine is closed
 	}
-	k.targets.modules.use(m)
-	p.take(m, nil, why)
-	k.leave(before)
+	k.hand(p, su, nil, why, retired)
 }
 
-func (k *keeper) leave(m *module) { k.closed(m.name, k.targets.modules.leave(m)) }
+func (k *keeper) leave(s *setup) { k.closed(s.plugin, k.targets.leave(s)) }
 
 func (k *keeper) closed(plugin string, err error) {
 	if err != nil {
@@ -187,27 +220,40 @@ func (k *keeper) swap(ctx context.Context, m *module) (result string, err error)
 		}
 		_ = m.Close(context.WithoutCancel(ctx))
 		for _, p := range waited {
-			k.wait(ctx, p, old)
+			su, _, _ := p.now()
+			k.wait(ctx, p, su.with(old))
 		}
 		return resultRefused, err
 	}
-	k.closed(m.name, k.targets.modules.add(m))
+	k.closed(m.name, k.targets.modules.add(m.name, m))
 	result = resultSwapped
 	for _, p := range posts {
+		su, _, _ := p.now()
 		if s := opened[p]; s != nil {
-			k.place(p, m, s)
+			k.place(p, su.with(m), s)
 			continue
 		}
 		result = resultPostponed
-		k.wait(ctx, p, m)
+		k.wait(ctx, p, su.with(m))
 	}
 	return result, nil
 }
 
+// tellSwap tells that another module of a plugin is in force.
+func (k *keeper) tellSwap(plugin, result string) {
+	log := k.log.With("plugin", plugin, "digest", hexDigest(k.targets.modules.current(plugin).Digest()))
+	if result == resultPostponed {
+		log.Warn("a plugin was replaced, but not yet at sinks whose target does not answer: there the old module goes on until it does")
+	} else {
+		log.Info("a plugin was replaced; what the old module began it ends")
+	}
+	k.swapped(plugin, result)
+}
+
 func (k *keeper) postsOf(plugin string) []*post {
 	var out []*post
-	for _, name := range k.targets.names {
-		if p := k.targets.posts[name]; p.plugin == plugin {
+	for _, p := range k.targets.all() {
+		if su, _, _ := p.now(); su.plugin == plugin {
 			out = append(out, p)
 		}
 	}
@@ -225,7 +271,8 @@ func openAll(ctx context.Context, posts []*post, m *module) (map[*post]*wasmhost
 	)
 	for i, p := range posts {
 		wait.Go(func() {
-			s, err := p.open(ctx, m)
+			su, _, _ := p.now()
+			s, err := p.open(ctx, su.with(m))
 			switch {
 			case err == nil:
 				mu.Lock()

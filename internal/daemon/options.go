@@ -2,16 +2,12 @@ package daemon
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine"
-	"github.com/pawlsync/pawl/engine/outbox/badger"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
@@ -21,42 +17,20 @@ import (
 	"github.com/pawlsync/pawl/internal/server"
 )
 
-// NewLogger returns the logger that the configuration asks for; terminal: a
-// person reads w.
-func NewLogger(c config.Log, w io.Writer, terminal bool) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		return nil, fmt.Errorf("log.level: %w", err)
-	}
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
-	if c.Format == "text" || c.Format == "auto" && terminal {
-		return slog.New(slog.NewTextHandler(w, o)), nil
-	}
-	return slog.New(slog.NewJSONHandler(w, o)), nil
-}
-
-// durationsAsText keeps units in JSON, which would count nanoseconds.
-func durationsAsText(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
-	}
-	return a
-}
-
 func engineOptions(c *config.Config, o Options, t *targets, sagas *saga.Manager, observer engine.Observer) engine.Options {
 	out := engine.Options{
-		Store:           badger.Opener(storeOptions(c, o)),
 		MaxInFlight:     c.Limits.MaxInFlight,
 		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes),
 		BatchMax:        c.Limits.BatchMax,
 		OrderRetention:  c.Limits.OrderRetention,
 		Logger:          o.Logger,
 		Observer:        observer,
+		Tracer:          o.tracing.engine(),
 		Prepare:         sagas.Prepare,
 	}
-	for _, name := range t.names {
-		so := sinkOptions(name, c.Sinks[name])
-		so.Sink = t.posts[name].inEngine()
+	for _, p := range t.all() {
+		so := sinkOptions(p.name, c.Sinks[p.name])
+		so.Sink = p.inEngine()
 		out.Sinks = append(out.Sinks, so)
 	}
 	return out
@@ -67,6 +41,8 @@ func sinkOptions(name string, s config.Sink) engine.SinkOptions {
 		Name:             name,
 		Conflict:         s.ConflictPolicy,
 		Deletion:         s.DeletionPolicy,
+		Direction:        s.Direction,
+		PollInterval:     s.PollInterval,
 		MaxInFlight:      s.MaxInFlight,
 		Rate:             s.Rate,
 		Burst:            s.Burst,
@@ -140,9 +116,9 @@ func largestMessage(c *config.Config, s config.Sink) int64 {
 }
 
 // largestMemory is what the host allows any instance: the largest of what sinks
-// allow theirs.
+// allow theirs, and what one that is added later has where nothing is said.
 func largestMemory(c *config.Config) int64 {
-	var n config.Bytes
+	n := c.Defaults.Limits.MemoryMaxBytes
 	for _, s := range c.Sinks {
 		n = max(n, s.Limits.MemoryMaxBytes)
 	}
@@ -205,26 +181,29 @@ func secret(s config.Secret) upstream.Secret {
 // can fail.
 func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sagas, registry *prometheus.Registry) (server.Options, error) {
 	out := server.Options{
-		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, Metrics: metricsHandler(c, registry),
-		TokenFile:       c.Server.TokenFile,
+		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, LogLevel: o.LogLevel, Metrics: metricsHandler(c, registry),
 		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes), BatchMax: c.Limits.BatchMax,
 		RequestMaxBytes: int64(c.Server.MaxRequestBytes),
 		ShutdownGrace:   c.Server.ShutdownGrace,
-		Sensitive:       map[string][]string{},
-	}
-	for name, s := range c.Sinks {
-		if len(s.Sensitive) > 0 {
-			out.Sensitive[name] = s.Sensitive
-		}
+		Sensitive:       sensitive(c),
 	}
 	var err error
 	if out.Templates, err = sagatemplate.New(c); err != nil {
 		return out, err
 	}
-	if t := c.Server.TLS; t.CertFile != "" {
-		if out.TLS, err = server.LoadTLS(t.CertFile, t.KeyFile, t.ClientCAFile, o.Logger); err != nil {
-			return out, err
+	if out.Authenticators, err = authenticators(c, o); err != nil {
+		return out, err
+	}
+	return out, addCallers(&out, c, o)
+}
+
+// sensitive has the JSON pointers of payload values that are hidden, by sink.
+func sensitive(c *config.Config) map[string][]string {
+	out := map[string][]string{}
+	for name, s := range c.Sinks {
+		if len(s.Sensitive) > 0 {
+			out[name] = s.Sensitive
 		}
 	}
-	return out, nil
+	return out
 }

@@ -35,7 +35,7 @@ func TestEverySettingOfASinkReachesTheEngine(t *testing.T) {
 	s := config.Sink{Plugin: "http", Sensitive: []string{"/a"}, Suspended: true, SinkSettings: config.SinkSettings{
 		ConflictPolicy: record.ReportOnly, DeletionPolicy: record.Retain, MaxInFlight: 1, Rate: 2, Burst: 3, Timeout: 4,
 		DriftInterval: 5, ReportInterval: 6, Retry: config.Retry{Base: 7, Max: 8, MaxAttempts: 9, Stall: 10},
-		Breaker: config.Breaker{After: 11, ProbeBase: 12, ProbeMax: 13}, StartupCheck: false, StartupRate: 14, FightsPerHour: 15,
+		Breaker: config.Breaker{After: 11, ProbeBase: 12, ProbeMax: 13}, StartupCheck: false, StartupRate: 14, FightsPerHour: 15, Direction: record.Both, PollInterval: 26,
 		Limits: config.SinkLimits{EntryCPU: 16, CPUShare: 0.5, MemoryMaxBytes: 1 << 20, MemoryTotalMaxBytes: 2 << 20, InstancesMax: 17, IdleTimeout: 18,
 			StartTimeout: 19, InFlightMaxBytes: 20, MessageMaxBytes: 21, CallIOsMax: 22, IOsMax: 23, LogLines: 24, LogBytes: 25},
 	}}
@@ -43,7 +43,7 @@ func TestEverySettingOfASinkReachesTheEngine(t *testing.T) {
 	noZero(t, got, "Sink")
 	want := engine.SinkOptions{Name: "web", Conflict: record.ReportOnly, Deletion: record.Retain, MaxInFlight: 1, Rate: 2, Burst: 3, Timeout: 4,
 		DriftInterval: 5, ReportInterval: 6, SkipStartupCheck: true, StartupRate: 14, RetryBase: 7, RetryMax: 8, MaxAttempts: 9, StallRetry: 10,
-		BreakerAfter: 11, BreakerProbeBase: 12, BreakerProbeMax: 13, FightsPerHour: 15, Suspended: true}
+		BreakerAfter: 11, BreakerProbeBase: 12, BreakerProbeMax: 13, FightsPerHour: 15, Direction: record.Both, PollInterval: 26, Suspended: true}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

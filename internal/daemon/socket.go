@@ -8,25 +8,33 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"github.com/pawlsync/pawl/config"
 )
 
-const socketMode = 0o600
+// socketMode is who may open the socket: our own user alone, or everybody, where
+// the system's word on who it is decides. See access.Peers.
+func socketMode(s config.Server) fs.FileMode {
+	if len(s.SocketClients) > 0 {
+		return 0o666
+	}
+	return 0o600
+}
 
-// listenSocket listens at a unix socket that only our own user may open. One
-// that a killed daemon left is replaced; one that somebody listens at, or another
-// kind of file, is not touched.
-func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+// listenSocket listens at a unix socket of that mode. One that a killed daemon left
+// is replaced; one that somebody listens at, or another kind of file, is not touched.
+func listenSocket(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	// Linux gives the file the mode that the socket has before it is bound, so
 	// that nobody can come in between; elsewhere Fchmod fails and Chmod does it.
 	lc := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
-		return conn.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
+		return conn.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode)) })
 	}}
 	l, err := lc.Listen(ctx, "unix", path)
 	if err == nil {
-		if err = os.Chmod(path, socketMode); err != nil {
+		if err = os.Chmod(path, mode); err != nil {
 			l.Close()
 		}
 	}

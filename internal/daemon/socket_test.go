@@ -75,7 +75,7 @@ func TestASocketIsTakenOnlyFromTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{stale: "", live: "in use", file: "is no socket", filepath.Join(dir, "none", "x"): "server.socket"} {
-		l, err := listenSocket(t.Context(), path)
+		l, err := listenSocket(t.Context(), path, 0o600)
 		switch {
 		case err == nil && want != "":
 			t.Errorf("%s was taken", path)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawlsync/pawl/config"
+	"github.com/pawlsync/pawl/internal/api"
 )
 
 // watch looks from time to time whether the configuration file, or the module of a
@@ -16,13 +15,20 @@ import (
 // every file system and every way to put a file in its place, a renamed one, one
 // written in place, and the symbolic links of mounted volumes.
 type watch struct {
-	keeper *keeper
-	config *config.Config // in force
-	reload func() (*config.Config, error)
-	every  time.Duration
+	keeper   *keeper
+	manager  *notifier
+	reloader *reloader
+	every    time.Duration
+	asks     chan ask // of the API
 
 	file    watched // the configuration
 	plugins map[string]*watchedPlugin
+}
+
+// ask is a reload that somebody asks for.
+type ask struct {
+	dryRun bool
+	answer chan<- api.Reload // has room for it
 }
 
 // watched is a file of which changes matter.
@@ -36,7 +42,6 @@ type watched struct {
 type watchedPlugin struct {
 	watched
 	source config.Plugin // all but the limits, which the sinks are opened with
-	stale  bool          // source changed since
 }
 
 // fileState tells one state of a file from another without reading it.
@@ -80,35 +85,72 @@ func (w *watched) look(atOnce bool) (changed, unsettled bool) {
 }
 
 // newWatch notes what the files are like, before they are read.
-func newWatch(c *config.Config, reload func() (*config.Config, error), every time.Duration) *watch {
-	w := &watch{config: c, reload: reload, every: every, plugins: map[string]*watchedPlugin{}}
+func newWatch(c *config.Config, every time.Duration) *watch {
+	w := &watch{every: every, asks: make(chan ask), plugins: map[string]*watchedPlugin{}}
 	w.file = watched{path: c.File, seen: stateOf(c.File)} // it was read before, and so is read once more
-	for _, s := range c.Sinks {
-		source := c.Plugins[s.Plugin]
-		w.plugins[s.Plugin] = &watchedPlugin{watched: watchedAsNow(source.Path), source: source}
-	}
+	w.watchPlugins(c)
 	return w
 }
+
+// watchPlugins watches the modules of the plugins that c uses.
+func (w *watch) watchPlugins(c *config.Config) {
+	used := map[string]*watchedPlugin{}
+	for _, s := range c.Sinks {
+		source := c.Plugins[s.Plugin]
+		p := w.plugins[s.Plugin]
+		if p == nil || p.path != source.Path {
+			p = &watchedPlugin{watched: watchedAsNow(source.Path)}
+		}
+		p.source = source
+		used[s.Plugin] = p
+	}
+	w.plugins = used
+}
+
+// Reload reads the configuration again as soon as nothing else is being read, and waits
+// for the end of it; ctx ends the wait alone. Of a dry run nothing changes.
+func (w *watch) Reload(ctx context.Context, dryRun bool) (api.Reload, error) {
+	answer := make(chan api.Reload, 1)
+	select {
+	case w.asks <- ask{dryRun, answer}:
+	case <-ctx.Done():
+		return api.Reload{}, ctx.Err()
+	}
+	select {
+	case out := <-answer:
+		return out, nil
+	case <-ctx.Done():
+		return api.Reload{}, ctx.Err()
+	}
+}
+
+// Status is how the configuration in force and its file are to each other.
+func (w *watch) Status() api.ConfigStatus { return w.reloader.Status() }
 
 func watchedAsNow(path string) watched {
 	state := stateOf(path)
 	return watched{path: path, seen: state, judged: state}
 }
 
-// run looks until ctx ends; hangup makes it look at once.
+// run looks until ctx ends; hangup makes it look at once, and so does who asks.
 func (w *watch) run(ctx context.Context, hangup <-chan os.Signal) {
 	next := time.NewTimer(w.every)
 	defer next.Stop()
 	for {
-		atOnce := false
+		unsettled := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			atOnce = true
+			looked := w.manager.reloading()
+			unsettled = w.look(ctx, true)
+			looked()
+		case a := <-w.asks:
+			a.answer <- w.asked(ctx, a.dryRun)
 		case <-next.C:
+			unsettled = w.look(ctx, false)
 		}
-		if w.look(ctx, atOnce) {
+		if unsettled {
 			next.Reset(w.every / 2)
 		} else {
 			next.Reset(w.every)
@@ -116,58 +158,47 @@ func (w *watch) run(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
+// asked does what somebody asks for through the API.
+func (w *watch) asked(ctx context.Context, dryRun bool) api.Reload {
+	if dryRun {
+		return w.reloader.reload(ctx, true)
+	}
+	looked := w.manager.reloading()
+	defer looked()
+	w.file.look(true)
+	out := w.readConfig(ctx)
+	w.lookAtModules(ctx, true)
+	return out
+}
+
 // look looks at every file, acts upon what changed, and reports whether something
 // may still be being written.
 func (w *watch) look(ctx context.Context, atOnce bool) (unsettled bool) {
 	changed, unsettled := w.file.look(atOnce)
-	if w.reload != nil && (changed || atOnce) {
-		w.readConfig()
+	if w.reloader.read != nil && (changed || atOnce) {
+		w.readConfig(ctx)
 	}
+	return w.lookAtModules(ctx, atOnce) || unsettled
+}
+
+func (w *watch) readConfig(ctx context.Context) api.Reload {
+	out := w.reloader.reload(ctx, false)
+	if w.file.path != w.reloader.inForce.File {
+		w.file = watchedAsNow(w.reloader.inForce.File)
+	}
+	w.watchPlugins(w.reloader.inForce)
+	return out
+}
+
+func (w *watch) lookAtModules(ctx context.Context, atOnce bool) (unsettled bool) {
 	for name, p := range w.plugins {
 		changed, writing := p.look(atOnce)
 		unsettled = unsettled || writing
-		if (changed || p.stale) && ctx.Err() == nil {
-			p.stale = false
+		if changed && ctx.Err() == nil {
 			w.judge(ctx, name, p)
 		}
 	}
 	return unsettled
-}
-
-// readConfig reads the configuration again. It takes over where the modules of the
-// plugins in use come from, and says what else changed.
-func (w *watch) readConfig() {
-	log := w.keeper.log
-	c, err := w.reload()
-	if err != nil {
-		log.Error("the configuration changed and is wrong; the one in force stays", "error", err)
-		return
-	}
-	other := slices.DeleteFunc(config.Differences(w.config, c), func(key string) bool { return w.takesOver(c, key) })
-	if len(other) > 0 {
-		log.Warn("the configuration changed; what is not the module of a plugin in use needs a restart", "file", c.File, "keys", other)
-	}
-	for name, p := range w.plugins {
-		source, declared := c.Plugins[name]
-		if !declared || sameModule(p.source, source) {
-			continue
-		}
-		if p.source.Path != source.Path {
-			p.watched = watched{path: source.Path, seen: stateOf(source.Path), judged: stateOf(source.Path)}
-		}
-		p.source, p.stale = source, true
-		log.Info("the configuration names another module for a plugin", "plugin", name)
-	}
-}
-
-// takesOver reports whether a key that differs in c is one that the running daemon
-// acts upon.
-func (w *watch) takesOver(c *config.Config, key string) bool {
-	rest, ok := strings.CutPrefix(key, "plugins.")
-	name, field, _ := strings.Cut(rest, ".")
-	_, used := w.plugins[name]
-	_, declared := c.Plugins[name]
-	return ok && used && declared && field != "limits" && !strings.HasPrefix(field, "limits.")
 }
 
 // sameModule reports whether both say the same of where a module comes from.
@@ -186,12 +217,10 @@ func (w *watch) judge(ctx context.Context, name string, p *watchedPlugin) {
 		return
 	case err != nil:
 		log.Error("a plugin's module changed and is refused; the old one goes on, and the daemon would not start with this one", "error", err)
-	case result == resultPostponed:
-		log.Warn("a plugin was replaced, but not yet at sinks whose target does not answer: there the old module goes on until it does", "digest", hexDigest(k.targets.modules.current(name).Digest()))
+		k.swapped(name, result)
 	default:
-		log.Info("a plugin was replaced; what the old module began it ends", "digest", hexDigest(k.targets.modules.current(name).Digest()))
+		k.tellSwap(name, result)
 	}
-	k.swapped(name, result)
 }
 
 // exchange is judge without words; result is "" where nothing was to be done.

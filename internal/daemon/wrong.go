@@ -11,8 +11,8 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/sagatemplate"
-	"github.com/pawlsync/pawl/internal/server"
 )
 
 // What is wrong with a configuration, and shows only when files are read and
@@ -22,30 +22,18 @@ import (
 func wrongServer(c *config.Config, o Options) config.Errors {
 	var out config.Errors
 	if file := c.Server.TokenFile; file != "" {
-		if err := server.CheckTokens(file); err != nil {
+		if err := access.CheckTokenFile(file); err != nil {
 			out = append(out, c.Wrong("server.token_file", err.Error(), ""))
 		}
 	}
-	if t := c.Server.TLS; t.CertFile != "" {
-		if _, err := server.LoadTLS(t.CertFile, t.KeyFile, t.ClientCAFile, o.Logger); err != nil {
-			out = append(out, c.Wrong("server.tls", err.Error(), ""))
-		}
-	}
-	return out
+	return append(out, wrongCallers(c, o)...)
 }
 
 // wrongSagas holds the templates of sagas to what their sinks can do.
-func wrongSagas(c *config.Config, t *targets) config.Errors {
+func wrongSagas(c *config.Config, manifest func(sinkName string) (sink.Manifest, bool)) config.Errors {
 	set, err := sagatemplate.New(c)
 	if err != nil {
 		return config.Errors{c.Wrong("sagas", err.Error(), "")}
-	}
-	manifest := func(name string) (sink.Manifest, bool) {
-		p, ok := t.posts[name]
-		if !ok {
-			return sink.Manifest{}, false
-		}
-		return p.manifest(), true
 	}
 	var out config.Errors
 	for name, err := range set.Misfits(manifest) {
@@ -57,6 +45,9 @@ func wrongSagas(c *config.Config, t *targets) config.Errors {
 // wrongStore refuses a folder that holds something, and nothing that a store
 // has: a path that was mistyped is not to be strewn with our files.
 func wrongStore(c *config.Config) config.Errors {
+	if _, err := storeOptions(c, Options{}); err != nil {
+		return config.Errors{c.Wrong("store.encryption_key_file", err.Error(), "")}
+	}
 	entries, err := os.ReadDir(c.Store.Path)
 	if err != nil {
 		return nil // it is made, or opening it says more
@@ -64,7 +55,7 @@ func wrongStore(c *config.Config) config.Errors {
 	var foreign []string
 	for _, e := range entries {
 		switch e.Name() {
-		case "lock", "mark", "data", "journal": // as store-format.md has them
+		case "lock", "mark", "data", "journal", "keys", "unfinished": // as store-format.md has them
 			return nil
 		case "lost+found": // of a file system of its own
 		default:
@@ -155,14 +146,11 @@ func wrongHost(c *config.Config, key string, err error) *config.Error {
 // standIn takes the place of an upstream that can't be opened, so that the sinks
 // that use it are looked at nevertheless. No request reaches it: where there is
 // one, the daemon does not start.
-type standIn struct {
-	name   string
-	config config.Upstream
-}
+type standIn struct{ name, kind, baseURL string }
 
 func (s standIn) Name() string    { return s.name }
-func (s standIn) Kind() string    { return s.config.Kind }
-func (s standIn) BaseURL() string { return strings.TrimSuffix(s.config.BaseURL, "/") }
+func (s standIn) Kind() string    { return s.kind }
+func (s standIn) BaseURL() string { return strings.TrimSuffix(s.baseURL, "/") }
 
 // Do implements wasmhost.Upstream.
 func (s standIn) Do(context.Context, *upstream.Request) (*upstream.Response, *upstream.Failure) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -41,13 +42,14 @@ func (s *Server) batchRoute(a huma.API) {
 	huma.Register(a, op, func(context.Context, *struct{}) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			r, w := humago.Unwrap(ctx)
-			s.batch(w, r)
+			s.lines(w, r, s.putGroups)
 		}}, nil
 	})
 	documentBody[api.BatchLine](a, batchPath, http.MethodPost, "application/x-ndjson", "One such object a line.")
 }
 
-func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
+// lines answers a stream of lines with one of answers, while it comes.
+func (s *Server) lines(w http.ResponseWriter, r *http.Request, answer func(context.Context, *lineReader, *answers) error) {
 	ctx, cancel := s.untilStop(r.Context())
 	defer cancel()
 	rc := http.NewResponseController(w)
@@ -65,6 +67,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	_ = rc.Flush()
+	_ = rc.SetWriteDeadline(time.Time{}) // it is for writes, and there may be none for long
 	out := newAnswers()
 	written := make(chan struct{})
 	go func() {
@@ -78,8 +81,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		from:    bufio.NewReaderSize(http.MaxBytesReader(nil, &patient{r.Body, ctx, rc, batchPatience * s.o.IOTimeout}, s.o.RequestMaxBytes), 256<<10),
 		longest: s.putMaxBytes(),
 	}
-	err := s.putGroups(ctx, in, out)
-	if err != nil {
+	if err := answer(ctx, in, out); err != nil {
 		out.add(marshalLine(api.BatchAnswer{Error: s.batchProblem(ctx, err, in)}))
 	}
 	out.close()
@@ -100,13 +102,14 @@ func (s *Server) writeAnswers(w io.Writer, rc *http.ResponseController, out *ans
 		if err := rc.Flush(); err != nil {
 			return err
 		}
+		_ = rc.SetWriteDeadline(time.Time{})
 	}
 }
 
 // putGroups reads, puts and answers groups of lines until there are no more.
 func (s *Server) putGroups(ctx context.Context, in *lineReader, out *answers) error {
 	for {
-		group, err := s.readGroup(in)
+		group, err := s.readGroup(ctx, in)
 		if len(group.answers) > 0 {
 			s.putGroup(ctx, &group)
 			out.add(group.marshal())
@@ -131,7 +134,7 @@ type group struct {
 
 // readGroup reads the lines that are there without waiting for more, at least
 // one. With an error comes what was read before it.
-func (s *Server) readGroup(in *lineReader) (group, error) {
+func (s *Server) readGroup(ctx context.Context, in *lineReader) (group, error) {
 	var g group
 	size := 0
 	for len(g.answers) < min(groupLines, s.o.BatchMax) && size < groupBytes {
@@ -157,9 +160,14 @@ func (s *Server) readGroup(in *lineReader) (group, error) {
 			g.answers = append(g.answers, api.BatchAnswer{Line: in.line, Error: inLine(err, in.line)})
 			continue
 		}
+		key := record.Key{Sink: b.Sink, Name: b.Key}
+		if d := access.AsDenial(may(ctx, access.Write, key)); d != nil {
+			g.answers = append(g.answers, api.BatchAnswer{Line: in.line, Error: inLine(denied(d), in.line)})
+			continue
+		}
 		g.asked = append(g.asked, len(g.answers))
 		g.answers = append(g.answers, api.BatchAnswer{Line: in.line})
-		g.puts = append(g.puts, put(record.Key{Sink: b.Sink, Name: b.Key}, &b.PutRequest))
+		g.puts = append(g.puts, put(key, &b.PutRequest))
 	}
 	return g, nil
 }

@@ -13,7 +13,8 @@ func resource(r *engine.Resource, history bool) api.Resource {
 		Sink: r.Key.Sink, Key: r.Key.Name,
 		Generation: d.Generation, Tombstone: d.Tombstone, PayloadHash: d.Hash.Hex(),
 		Conflict: d.Conflict, Deletion: d.Deletion, Suspend: d.Suspend,
-		Owner: d.Owner, PutAt: d.PutAt,
+		Direction: d.Direction, Origin: d.Origin, Owner: d.Owner, PutAt: d.PutAt,
+		Retry: api.RetryOf(d.Retry), IdempotencyKey: d.IdempotencyKey,
 		Status: status(&r.Status, history),
 	}
 	if d.Order != (record.Order{}) {
@@ -34,6 +35,9 @@ func status(s *record.Status, history bool) api.Status {
 			Object: a.Object, Target: a.Target, At: a.At,
 		}
 	}
+	if o := s.Observed; o != nil {
+		out.Observed = &api.Observed{Hash: o.Hash.Hex(), Cursor: o.Cursor, At: o.At}
+	}
 	for _, a := range s.Attempted {
 		out.Attempted = append(out.Attempted, api.Attempt{Generation: a.Generation, Hash: a.Hash.Hex(), Delete: a.Delete, Deadline: a.Deadline})
 	}
@@ -52,18 +56,19 @@ func status(s *record.Status, history bool) api.Status {
 	return out
 }
 
-func sinkStatus(s *engine.SinkStatus) api.Sink {
+func (s *Server) sinkStatus(st *engine.SinkStatus) api.Sink {
 	out := api.Sink{
-		Name: s.Name, Configured: s.Configured, Plugin: s.Plugin, Digest: s.Digest, Target: s.Target, NotReady: s.NotReady,
-		Suspended: s.Suspended, SuspendReason: s.SuspendReason,
-		Counts: s.Counts, InFlight: s.InFlight,
-		Waiting: api.Waiting{Fresh: s.Waiting[0], Retry: s.Waiting[1], Check: s.Waiting[2]},
-		Breaker: s.Breaker.String(), NextProbe: s.NextProbe, PausedUntil: s.PausedUntil,
-		OldestUnacked: s.OldestUnacked,
-		LastError:     s.LastError, LastErrorAt: s.LastErrorAt,
+		Totals: s.o.Totals.Of(st.Name),
+		Name:   st.Name, Configured: st.Configured, Plugin: st.Plugin, Digest: st.Digest, Target: st.Target, Direction: st.Direction, NotReady: st.NotReady,
+		Suspended: st.Suspended, SuspendReason: st.SuspendReason,
+		Counts: st.Counts, InFlight: st.InFlight,
+		Waiting: api.Waiting{Fresh: st.Waiting[0], Retry: st.Waiting[1], Check: st.Waiting[2]},
+		Breaker: st.Breaker.String(), NextProbe: st.NextProbe, PausedUntil: st.PausedUntil,
+		OldestUnacked: st.OldestUnacked,
+		LastError:     st.LastError, LastErrorAt: st.LastErrorAt,
 	}
-	if s.LastError != "" {
-		out.LastErrorStatus = s.LastErrorStatus.String()
+	if st.LastError != "" {
+		out.LastErrorStatus = st.LastErrorStatus.String()
 	}
 	return out
 }
@@ -74,7 +79,8 @@ func putResult(r engine.PutResult) api.PutResult { return api.PutResult(r) }
 func put(key record.Key, p *api.PutRequest) engine.Put {
 	out := engine.Put{
 		Key: key, Payload: p.Bytes(), Conflict: p.Conflict, Deletion: p.Deletion,
-		Suspend: p.Suspend, Owner: p.Owner, IfGeneration: p.IfGeneration,
+		Suspend: p.Suspend, Direction: p.Direction, Owner: p.Owner, TakeOver: p.TakeOver, IfGeneration: p.IfGeneration,
+		Retry: p.Retry.Record(), IdempotencyKey: p.IdempotencyKey,
 	}
 	if o := p.Order; o != nil {
 		out.Order = record.Order{Source: o.Source, Epoch: o.Epoch, Number: o.Number}

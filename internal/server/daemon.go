@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -17,7 +18,7 @@ func (s *Server) sinkRoutes(a huma.API) {
 	huma.Register(a, operation(a, "list-sinks", http.MethodGet, "/v1/sinks", "List sinks",
 		"The state of every sink, by name, those that left the configuration included."),
 		func(ctx context.Context, _ *struct{}) (*output[api.SinkList], error) {
-			return answer(ctx, s, api.SinkList{Items: s.sinks()}, nil)
+			return answer(ctx, s, api.SinkList{Items: s.sinks(access.From(ctx))}, nil)
 		})
 	for _, o := range []struct {
 		verb, summary, description string
@@ -41,10 +42,13 @@ type sinkInput struct {
 	Sink string `path:"sink" doc:"The sink's name."`
 }
 
-func (s *Server) sinks() []api.Sink {
+// sinks are those of which the caller may see something.
+func (s *Server) sinks(id *access.Identity) []api.Sink {
 	out := []api.Sink{}
 	for _, sink := range s.engine.Sinks() {
-		out = append(out, sinkStatus(&sink))
+		if id.AllowsSome(access.Read, sink.Name) {
+			out = append(out, s.sinkFor(id, &sink))
+		}
 	}
 	slices.SortFunc(out, func(a, b api.Sink) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -54,7 +58,7 @@ func (s *Server) daemonRoutes(a huma.API) {
 	huma.Register(a, operation(a, "get-status", http.MethodGet, "/v1/status", "Status of the daemon",
 		"Figures of the whole daemon, and what needs somebody's attention."),
 		func(ctx context.Context, _ *struct{}) (*output[api.DaemonStatus], error) {
-			return answer(ctx, s, s.daemonStatus(), nil)
+			return answer(ctx, s, s.daemonStatus(access.From(ctx)), nil)
 		})
 	huma.Register(a, operation(a, "get-version", http.MethodGet, "/version", "Version", "What is running."),
 		func(ctx context.Context, _ *struct{}) (*output[api.Version], error) {
@@ -83,24 +87,42 @@ func (s *Server) ready(ctx context.Context, _ *struct{}) (*output[api.Health], e
 	return nil, api.NewProblem(http.StatusServiceUnavailable, api.CodeNotReady, "not ready: "+why.Error(), "")
 }
 
-func (s *Server) daemonStatus() api.DaemonStatus {
+// daemonStatus is what a caller may see of the daemon. What is said of all resources, of
+// sagas, sources, certificate and configuration is for those alone who may read everything.
+func (s *Server) daemonStatus(id *access.Identity) api.DaemonStatus {
 	st := s.engine.Stats()
 	out := api.DaemonStatus{
 		Version: s.o.Version.Version, StartedAt: s.started,
-		Resources: st.Resources, Watchers: st.Watchers, Waiters: st.Waiters, Sagas: s.sagaCounts(),
-		Counts: map[record.Phase]int{},
+		Counts: map[record.Phase]int{}, Sources: []api.Source{},
 		Store: api.Store{
 			Directory: st.Info.Directory, Epoch: st.Info.Epoch, Revision: st.Info.Revision, Lossy: st.Info.Lossy,
 			Bytes: st.Store.DiskBytes, FreeBytes: st.Store.FreeBytes, ReserveBytes: st.Store.ReserveBytes,
 			GarbageBytes: st.Store.GarbageBytes, RefusingPuts: st.Store.RefusingPuts, Waiting: st.Store.Waiting,
 		},
-		Sinks: s.sinks(),
+		Sinks: s.sinks(id),
 	}
 	for i := range out.Sinks {
 		for phase, n := range out.Sinks[i].Counts {
 			out.Counts[phase] += n
+			out.Resources += n
 		}
+	}
+	if id.AllowsAll(access.Read) {
+		s.addWhole(&out, &st)
 	}
 	out.Headlines = api.Headlines(&out, s.o.Now())
 	return out
+}
+
+// addWhole adds what is told of the daemon as a whole.
+func (s *Server) addWhole(out *api.DaemonStatus, st *engine.Stats) {
+	out.Resources, out.Watchers, out.Waiters, out.Sagas = st.Resources, st.Watchers, st.Waiters, s.sagaCounts()
+	out.Sources = sourcesOf(s.sources.Figures())
+	if s.o.Certificates != nil {
+		out.Certificate = certificateStatus(s.o.Certificates.Status())
+	}
+	if s.o.Reloader != nil {
+		config := s.o.Reloader.Status()
+		out.Config = &config
+	}
 }

@@ -17,6 +17,7 @@ type Engine interface {
 	List(context.Context, engine.ListOptions) (engine.Page, error)
 	Watch(context.Context, engine.WatchOptions) iter.Seq2[engine.Event, error]
 	Wait(context.Context, record.Key, uint64) (engine.WaitResult, error)
+	Preview(context.Context, engine.Question) (engine.Preview, error)
 	Operator
 	HeldBy(record.Key) string
 	Sinks() []engine.SinkStatus

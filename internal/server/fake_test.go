@@ -31,10 +31,13 @@ type fake struct {
 	deletes  []engine.Delete
 	batches  []int // sizes
 	orders   []string
+	listed   engine.ListOptions  // of the newest list
+	watched  engine.WatchOptions // of the newest watch
 	sinks    []engine.SinkStatus
 	stats    engine.Stats
 	wait     func(ctx context.Context, key record.Key, generation uint64) (engine.WaitResult, error)
 	watchers int
+	preview  func(context.Context, engine.Question) (engine.Preview, error)
 
 	beforePut func(context.Context)
 	holdWatch chan struct{} // a watch whose context ended does not return before it is closed
@@ -143,6 +146,7 @@ func (f *fake) Get(_ context.Context, key record.Key) (engine.Resource, error) {
 func (f *fake) List(_ context.Context, o engine.ListOptions) (engine.Page, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.listed = o
 	p := engine.Page{Token: token(f.revision)}
 	for _, k := range slices.SortedFunc(maps.Keys(f.resources), record.Key.Compare) {
 		r := f.resources[k]
@@ -164,6 +168,9 @@ func (f *fake) List(_ context.Context, o engine.ListOptions) (engine.Page, error
 
 func (f *fake) Watch(ctx context.Context, o engine.WatchOptions) iter.Seq2[engine.Event, error] {
 	return func(yield func(engine.Event, error) bool) {
+		f.mu.Lock()
+		f.watched = o
+		f.mu.Unlock()
 		after, err := strconv.ParseUint(strings.TrimPrefix(o.From, "epoch."), 10, 64)
 		if err != nil {
 			yield(engine.Event{}, fmt.Errorf("%w: foreign token", engine.ErrWatchExpired))
@@ -226,6 +233,10 @@ func (f *fake) ApplyForce(_ context.Context, k record.Key) error {
 }
 func (f *fake) SuspendSink(_ context.Context, s string) error { return f.order("suspend " + s) }
 func (f *fake) ResumeSink(_ context.Context, s string) error  { return f.order("resume " + s) }
+
+func (f *fake) Preview(ctx context.Context, q engine.Question) (engine.Preview, error) {
+	return f.preview(ctx, q)
+}
 
 func (f *fake) HeldBy(record.Key) string { return "" }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -19,54 +21,93 @@ func (s *Server) guard(mux *http.ServeMux) http.Handler {
 		defer s.recover(t, r)
 		// Handlers that stream move it on with each write.
 		_ = http.NewResponseController(t).SetWriteDeadline(time.Now().Add(2 * s.o.IOTimeout))
+		if r.ContentLength != 0 {
+			// net/http reads what a handler leaves of a body before it answers, and
+			// would wait for that for ever. Handlers that read move it on; it ends
+			// with the body.
+			_ = http.NewResponseController(t).SetReadDeadline(time.Now().Add(s.o.IOTimeout))
+		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if p := s.refuse(r); p != nil {
-			if p.Status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+		h, pattern := mux.Handler(r)
+		if !public(pattern) {
+			id, p := s.identify(r)
+			if p != nil {
+				if p.Status == http.StatusUnauthorized {
+					w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+				}
+				s.auditStranger(r, pattern, p)
+				s.countStranger(p.Status)
+				writeProblem(t, p)
+				return
 			}
-			writeProblem(t, p)
-			return
+			ctx := access.With(r.Context(), id)
+			if lasting[pattern] {
+				granted, release := s.asGranted(ctx, r, id)
+				defer release()
+				ctx = granted
+			}
+			r = r.WithContext(ctx)
 		}
-		if h, pattern := mux.Handler(r); pattern == "" {
+		if pattern == "" {
 			writeProblem(t, noRoute(h, t, r))
 			return
 		}
+		defer func() { // one that panics may have changed something, too
+			s.audit(r, pattern, t.status)
+			s.countDenial(t.status)
+		}()
 		mux.ServeHTTP(t, r)
 	})
 }
 
-// refuse says why r is not answered, or returns nil.
-func (s *Server) refuse(r *http.Request) *api.Problem {
-	if r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
-		return nil
+// identify says who sent r, or why it is not answered.
+func (s *Server) identify(r *http.Request) (*access.Identity, *api.Problem) {
+	// A browser may be made to send requests by any page that it shows, and adds
+	// client certificates by itself; a page of another site says so in Origin or
+	// Sec-Fetch-Site. A bearer token is sent by those alone who mean it; other
+	// credentials browsers add by themselves, too.
+	if _, meant := access.Bearer(r); !meant && crossSite(r) {
+		return nil, api.NewProblem(http.StatusForbidden, api.CodeForbidden, "the request comes from the page of another site", "")
 	}
-	if s.tokens != nil {
-		return s.refuseToken(r)
+	if s.identified() || fromUnix(r) && s.o.Peers != nil {
+		return s.authenticate(r)
 	}
-	// Without tokens the browser of somebody on this machine is a danger: any
-	// page that it shows may send requests here. A page of another site says so
-	// in Origin or Sec-Fetch-Site; one whose name was made to point at this
-	// machine (DNS rebinding) passes for ours, but for the Host that it names.
-	if !s.identified() && !fromUnix(r) && !loopbackHost(r.Host) {
-		return api.NewProblem(http.StatusForbidden, api.CodeForbidden, "the request is for the host "+r.Host+", and without tokens only this machine is answered",
+	// Without anybody to tell callers apart, the page of a site whose name was made
+	// to point at this machine (DNS rebinding) passes for ours, but for the Host that
+	// it names.
+	if !fromUnix(r) && !loopbackHost(r.Host) {
+		return nil, api.NewProblem(http.StatusForbidden, api.CodeForbidden, "the request is for the host "+r.Host+", and without tokens only this machine is answered",
 			"call 127.0.0.1 or localhost, or set server.token_file")
 	}
-	if crossSite(r) {
-		return api.NewProblem(http.StatusForbidden, api.CodeForbidden, "the request comes from the page of another site", "")
-	}
-	return nil
+	return local, nil
 }
 
-func (s *Server) refuseToken(r *http.Request) *api.Problem {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	switch {
-	case token == "":
-		return api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "this daemon asks for a token, and none was sent", "send Authorization: Bearer <token>")
-	case !strings.EqualFold(scheme, "Bearer"), !s.tokens.match(strings.TrimSpace(token)):
-		return api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "the token is not one of this daemon's", "it is one of the lines of the daemon's server.token_file")
+// local is everybody who may connect, where nobody is asked who they are.
+var local = access.Unrestricted("local", "local")
+
+// authenticate asks each authenticator in turn.
+func (s *Server) authenticate(r *http.Request) (*access.Identity, *api.Problem) {
+	ask := s.o.Authenticators
+	if s.o.Peers != nil { // who only knows the callers at a socket
+		ask = append(ask[:len(ask):len(ask)], s.o.Peers)
 	}
-	return nil
+	for _, a := range ask {
+		id, err := a.Authenticate(r)
+		switch refusal, refused := errors.AsType[*access.Refusal](err); {
+		case refused:
+			return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, refusal.Detail, refusal.Hint)
+		case err != nil:
+			return nil, api.NewProblem(http.StatusServiceUnavailable, api.CodeUnavailable, "who you are can't be found out at the moment: "+err.Error(), "try again")
+		case id != nil:
+			return id, nil
+		}
+	}
+	if r.Header.Get("Authorization") != "" {
+		return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "what was sent is no token of this daemon's",
+			"send Authorization: Bearer <token>, with one that pawl token new made for it and nobody has revoked")
+	}
+	return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "this daemon asks callers who they are, and nothing was sent that says so", "send Authorization: Bearer <token>")
 }
 
 // crossSite reports whether a browser says that the page of another site sends r.
@@ -122,16 +163,19 @@ func (h *headerOnly) WriteHeader(int)             {}
 // tracked knows whether an answer has begun.
 type tracked struct {
 	http.ResponseWriter
-	begun bool
+	begun  bool
+	status int
 }
 
 func (t *tracked) WriteHeader(status int) {
-	t.begun = true
+	t.begun, t.status = true, status
 	t.ResponseWriter.WriteHeader(status)
 }
 
 func (t *tracked) Write(b []byte) (int, error) {
-	t.begun = true
+	if !t.begun {
+		t.begun, t.status = true, http.StatusOK
+	}
 	return t.ResponseWriter.Write(b)
 }
 

@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -45,6 +45,8 @@ func TestWithoutTokensOnlyThisMachineAndNoOtherSitesPageIsAnswered(t *testing.T)
 		{"another site's page", []string{"Origin", "https://evil.example"}, 403},
 		{"a page without an origin", []string{"Origin", "null"}, 403},
 		{"another port's page", []string{"Origin", "http://127.0.0.1:1"}, 403},
+		{"another site's form, with a password of the browser's", []string{"Sec-Fetch-Site", "cross-site", "Authorization", "Basic eDp5"}, 403},
+		{"a page of another site that was given a token", []string{"Origin", "https://evil.example", "Authorization", "Bearer x"}, 200},
 		{"another site's image", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,7 +71,7 @@ func writeFile(t *testing.T, path, content string) {
 func TestWithATokenFileEveryRouteButTheProbesAsksForOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, path, "# two people\nfirst\n\n  second  \n")
-	_, _, hs := start(t, Options{TokenFile: path, Metrics: http.NotFoundHandler()})
+	_, _, hs := start(t, Options{Authenticators: tokensOf(t, path), Metrics: http.NotFoundHandler()})
 	for _, route := range []string{"/v1/sinks", "/v1/status", "/version", "/openapi.json", "/metrics", "/nothing"} {
 		response, body := ask(t, "GET", hs.URL+route, "")
 		if p := problemOf(t, response, body); p.Status != 401 || response.Header.Get("WWW-Authenticate") == "" {
@@ -83,9 +85,9 @@ func TestWithATokenFileEveryRouteButTheProbesAsksForOne(t *testing.T) {
 	}
 	for authorization, status := range map[string]int{
 		"Bearer first": 200, "bearer second": 200, "Bearer firs": 401, "Bearer first2": 401, "Bearer # two people": 401,
-		"Bearer": 401, "Bearer ": 401, "Basic first": 401, "first": 401,
+		"Bearer": 403, "Bearer ": 403, "Basic first": 403, "first": 403,
 	} {
-		// A Host or Origin of whatever kind is all right: no browser adds the token by itself.
+		// A Host or Origin of whatever kind is all right with a token: no browser adds it by itself.
 		response, _ := ask(t, "GET", hs.URL+"/v1/sinks", "", "Authorization", authorization, "Host", "pawl.example", "Origin", "https://console.example")
 		if response.StatusCode != status {
 			t.Errorf("%q: %s, want %d", authorization, response.Status, status)
@@ -93,33 +95,14 @@ func TestWithATokenFileEveryRouteButTheProbesAsksForOne(t *testing.T) {
 	}
 }
 
-func TestTokensAreReadAgainWhenTheFileChanges(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tokens")
-	writeFile(t, path, "first\n")
-	var log strings.Builder
-	_, _, hs := start(t, Options{TokenFile: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	status := func(token string) int {
-		response, _ := ask(t, "GET", hs.URL+"/v1/sinks", "", "Authorization", "Bearer "+token)
-		return response.StatusCode
+// tokensOf knows the tokens of a file.
+func tokensOf(t *testing.T, path string) []access.Authenticator {
+	t.Helper()
+	tokens, err := access.OpenTokens(access.TokenOptions{File: path})
+	if err != nil {
+		t.Fatal(err)
 	}
-	writeFile(t, path, "another\n")
-	if status("first") != 401 || status("another") != 200 {
-		t.Error("the change had no effect")
-	}
-	writeFile(t, path, "")
-	if status("another") != 200 || !strings.Contains(log.String(), "holds no token") {
-		t.Errorf("an empty file locked everybody out, or nothing was said: %s", log.String())
-	}
-}
-
-func TestATokenFileThatCantBeUsedIsRefusedAtStart(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty")
-	writeFile(t, empty, "# nothing\n")
-	for path, says := range map[string]string{empty: "holds no token; write one a line", empty + "2": "can't be read"} {
-		if _, err := New(Options{Sagas: noSagas(), Engine: newFake(), TokenFile: path}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", path, err, says)
-		}
-	}
+	return []access.Authenticator{tokens}
 }
 
 // serve runs s on l until the returned function is called, which returns what
@@ -153,7 +136,7 @@ func TestAnAddressThatOthersReachIsRefusedUnlessCallersAreIdentified(t *testing.
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, path, "token")
-	s, _, _ = start(t, Options{TokenFile: path})
+	s, _, _ = start(t, Options{Authenticators: tokensOf(t, path)})
 	if err := serve(t, s, listen(t, "tcp", "0.0.0.0:0"))(); err != nil {
 		t.Errorf("with tokens: %v", err)
 	}
@@ -246,11 +229,11 @@ func TestWithAClientAuthorityOnlyItsCertificatesAreAnswered(t *testing.T) {
 	certFile, keyFile, _ := certificate(t, dir, "server", &ca)
 	_, _, ours := certificate(t, dir, "client", &ca)
 	_, _, foreign := certificate(t, dir, "foreign", nil)
-	config, err := LoadTLS(certFile, keyFile, caFile, slog.New(slog.DiscardHandler))
+	certificates, err := access.OpenCertificates(access.CertificateOptions{CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, _ := start(t, Options{TLS: config})
+	s, _, _ := start(t, Options{Certificates: certificates, Authenticators: []access.Authenticator{&access.CallerCertificates{Certificates: certificates, Alone: true}}})
 	l := listen(t, "tcp", "0.0.0.0:0") // allowed: callers are identified
 	defer serve(t, s, l)()
 	roots := x509.NewCertPool()
@@ -273,22 +256,5 @@ func TestWithAClientAuthorityOnlyItsCertificatesAreAnswered(t *testing.T) {
 			response.Body.Close()
 		}
 		client.CloseIdleConnections()
-	}
-}
-
-func TestTLSFilesThatCantBeUsedSayWhich(t *testing.T) {
-	dir := t.TempDir()
-	certFile, keyFile, _ := certificate(t, dir, "server", nil)
-	empty := filepath.Join(dir, "empty.pem")
-	writeFile(t, empty, "")
-	for _, c := range []struct{ cert, key, ca, says string }{
-		{empty, keyFile, "", "empty.pem"},
-		{certFile, dir + "/missing", "", "missing"},
-		{certFile, keyFile, empty, "holds no PEM certificate"},
-		{certFile, keyFile, dir + "/missing", "authorities can't be read"},
-	} {
-		if _, err := LoadTLS(c.cert, c.key, c.ca, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("got %v, want one that says %q", err, c.says)
-		}
 	}
 }

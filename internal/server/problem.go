@@ -14,6 +14,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/saga"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -27,6 +28,8 @@ var kinds = []struct {
 	{engine.ErrUnknownSink, http.StatusNotFound, api.CodeUnknownSink},
 	{engine.ErrConflict, http.StatusConflict, api.CodeConflict},
 	{engine.ErrStale, http.StatusConflict, api.CodeStale},
+	{engine.ErrOwned, http.StatusConflict, api.CodeOwned},
+	{engine.ErrKeyUsed, http.StatusConflict, api.CodeKeyUsed},
 	{engine.ErrNothingToDo, http.StatusConflict, api.CodeNothingToDo},
 	{engine.ErrHeld, http.StatusConflict, api.CodeHeld},
 	{engine.ErrBusy, http.StatusConflict, api.CodeBusy},
@@ -52,8 +55,15 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if errors.As(err, &p) {
 		return p
 	}
+	if d := access.AsDenial(err); d != nil {
+		return denied(d)
+	}
 	if ctx.Err() != nil { // the caller is gone, or the server stops
-		if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
+		cause := context.Cause(ctx)
+		if errors.As(cause, &p) { // they are no longer let in
+			return p
+		}
+		if errors.Is(cause, errStopping) {
 			err = cause
 		}
 	}
@@ -70,14 +80,14 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		p.Detail = detail(e)
 	}
 	if p.Code == api.CodeNotFound && e != nil && s.sink(e.Key.Sink) == nil {
-		return s.unknownSink(e.Key.Sink) // which says more than that it has no such resource
+		return s.unknownSink(ctx, e.Key.Sink) // which says more than that it has no such resource
 	}
 	switch p.Code {
 	case api.CodeUnknownSink:
 		if e != nil {
-			p = s.unknownSink(e.Key.Sink)
+			p = s.unknownSink(ctx, e.Key.Sink)
 		}
-	case api.CodeConflict, api.CodeStale:
+	case api.CodeConflict, api.CodeStale, api.CodeOwned, api.CodeKeyUsed:
 		if e != nil {
 			p.Generation = &e.Generation
 		}
@@ -103,15 +113,16 @@ func detail(e *engine.Error) string {
 }
 
 // unknownSink says that name is no sink, and tells one that was never there from
-// one that left the configuration and has resources still.
-func (s *Server) unknownSink(name string) *api.Problem {
+// one that left the configuration and has resources still. It names no sink of which
+// the caller may see nothing.
+func (s *Server) unknownSink(ctx context.Context, name string) *api.Problem {
 	if sink := s.sink(name); sink != nil && !sink.Configured {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownSink, "the sink "+name+" is not in the configuration any more",
 			"its resources go on when it returns; forget gives them up")
 	}
 	var configured []string
 	for _, sink := range s.engine.Sinks() {
-		if sink.Configured {
+		if sink.Configured && access.From(ctx).AllowsSome(access.Read, sink.Name) {
 			configured = append(configured, sink.Name)
 		}
 	}

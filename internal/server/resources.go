@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -92,18 +93,26 @@ func (s *Server) get(ctx context.Context, in *getInput) (*output[api.Resource], 
 	out := resource(&r, true)
 	out.HeldBy = s.engine.HeldBy(r.Key)
 	if in.Payload {
+		if in.Reveal {
+			if err := may(ctx, access.Admin, in.key()); err != nil {
+				return nil, s.problem(ctx, err)
+			}
+		}
 		s.showPayload(&out, &r, in.Reveal)
 	}
 	return answer(ctx, s, out, nil)
 }
 
 func (s *Server) showPayload(out *api.Resource, r *engine.Resource, reveal bool) {
-	mask := s.masks[r.Key.Sink]
+	mask := s.mask(r.Key.Sink)
 	if reveal {
 		mask = api.Mask{}
 	}
 	if !r.Desired.Tombstone {
 		out.Payload, out.PayloadBase64, out.PayloadHidden = mask.Show(r.Desired.Payload)
+	}
+	if seen := out.Status.Observed; seen != nil {
+		seen.Content, seen.ContentBase64, seen.ContentHidden = mask.Show(r.Status.Observed.Content)
 	}
 }
 
@@ -115,11 +124,14 @@ type deleteInput struct {
 	OrderEpoch   string           `query:"orderEpoch" doc:"The source's incarnation."`
 	OrderNumber  uint64           `query:"orderNumber" doc:"Grows within an epoch."`
 	OrderPartial bool             `query:"orderPartial" doc:"The number does not cover the content."`
+	Owner        string           `query:"owner" doc:"The source that asks. What another source owns is refused."`
+	TakeOver     bool             `query:"takeOver" doc:"Delete it, whoever owns it."`
 }
 
 func (s *Server) delete(ctx context.Context, in *deleteInput) (*output[api.PutResult], error) {
 	d := engine.Delete{
 		Key: in.key(), Deletion: record.DeletionPolicy(in.Deletion), IfGeneration: in.IfGeneration.pointer(),
+		Owner: in.Owner, TakeOver: in.TakeOver,
 	}
 	if in.OrderSource != "" {
 		d.Order = record.Order{Source: in.OrderSource, Epoch: in.OrderEpoch, Number: in.OrderNumber}
@@ -192,7 +204,7 @@ func (s *Server) explain(ctx context.Context, in *KeyInput) (*output[api.Explana
 	out := api.Explanation{Resource: resource(&r, true)}
 	out.Resource.HeldBy = s.engine.HeldBy(r.Key)
 	if sink := s.sink(in.Sink); sink != nil {
-		out.Sink = sinkStatus(sink)
+		out.Sink = s.sinkFor(access.From(ctx), sink)
 	}
 	out.Text = api.Explain(&out.Resource, &out.Sink, s.o.Now())
 	return answer(ctx, s, out, nil)

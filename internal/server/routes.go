@@ -13,12 +13,79 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
+// needs says of every route what its caller has to hold. A route without a row
+// can't be added.
+var needs = map[string]need{
+	"GET /livez":        {where: anybody},
+	"GET /readyz":       {where: anybody},
+	"GET /version":      {where: known},
+	"GET /openapi.json": {where: known},
+	"GET /openapi.yaml": {where: known},
+	"GET /v1/whoami":    {where: known},
+	"GET /ui":           {where: anybody},
+	"GET /ui/{file...}": {where: anybody},
+	"GET /metrics":      {access.Read, everywhere},
+
+	"POST /v1/reload":                   {access.Admin, everywhere},
+	"GET /v1/status":                    {access.Read, somewhere},
+	"GET /v1/status/watch":              {access.Read, somewhere},
+	"GET /v1/sinks":                     {access.Read, somewhere},
+	"POST /v1/sinks/{sink}/suspend":     {access.Admin, ofWholeSink},
+	"POST /v1/sinks/{sink}/resume":      {access.Admin, ofWholeSink},
+	"GET /v1/resources":                 {access.Read, somewhere},
+	"GET /v1/watch":                     {access.Read, somewhere},
+	"POST /v1/batch":                    {access.Write, somewhere},
+	"POST /v1/plan":                     {access.Read, somewhere},
+	"GET " + resourcePath:               {access.Read, ofResource},
+	"PUT " + resourcePath:               {access.Write, ofResource},
+	"DELETE " + resourcePath:            {access.Write, ofResource},
+	"GET " + resourcePath + "/wait":     {access.Read, ofResource},
+	"GET " + resourcePath + "/explain":  {access.Read, ofResource},
+	"GET " + resourcePath + "/diff":     {access.Read, ofResource},
+	"POST " + resourcePath + "/retry":   {access.Write, ofResource},
+	"POST " + resourcePath + "/suspend": {access.Write, ofResource},
+	"POST " + resourcePath + "/resume":  {access.Write, ofResource},
+	"POST " + resourcePath + "/accept":  {access.Write, ofResource},
+	"POST " + resourcePath + "/force":   {access.Write, ofResource},
+	"POST " + resourcePath + "/forget":  {access.Admin, ofResource},
+
+	"POST /v1/sagas":              {access.Write, somewhere},
+	"GET /v1/sagas":               {access.Read, somewhere},
+	"GET /v1/sagas/{id}":          {access.Read, somewhere},
+	"GET /v1/sagas/{id}/wait":     {access.Read, somewhere},
+	"GET /v1/sagas/{id}/explain":  {access.Read, somewhere},
+	"POST /v1/sagas/{id}/resolve": {access.Admin, somewhere},
+	"GET /v1/saga-templates":      {access.Read, somewhere},
+
+	"POST /v1/relay":         {access.Write, somewhere},
+	"POST /v1/relay/look":    {access.Write, somewhere},
+	"POST /v1/relay/compare": {access.Write, somewhere},
+
+	"GET /v1/sources":                    {access.Read, everywhere},
+	"GET /v1/sources/{source}":           {access.Read, everywhere},
+	"GET /v1/sources/{source}/held":      {access.Read, everywhere},
+	"POST /v1/sources/{source}/rescan":   {access.Admin, everywhere},
+	"POST /v1/sources/{source}/confirm":  {access.Admin, everywhere},
+	"POST /v1/sources/{source}/handover": {access.Admin, everywhere},
+
+	"GET /v1/log-level": {access.Read, everywhere},
+	"PUT /v1/log-level": {access.Admin, everywhere},
+
+	"GET /v1/debug/bundle": {access.Admin, everywhere},
+
+	"GET /v1/store":          {access.Admin, everywhere},
+	"POST /v1/store/compact": {access.Admin, everywhere},
+	"GET /v1/store/backup":   {access.Admin, everywhere},
+	"GET /v1/store/export":   {access.Admin, everywhere},
+}
+
 // routes returns the mux with every route, and the documents that describe them.
 func (s *Server) routes() *http.ServeMux {
-	mux := http.NewServeMux()
+	mux := guardedMux{http.NewServeMux()}
 	a := s.describe(mux)
 	document := a.OpenAPI()
 	asJSON, err := document.MarshalJSON()
@@ -31,7 +98,8 @@ func (s *Server) routes() *http.ServeMux {
 	if s.o.Metrics != nil {
 		mux.Handle("GET /metrics", s.o.Metrics)
 	}
-	return mux
+	pageRoutes(mux)
+	return mux.ServeMux
 }
 
 // describe adds every route that the OpenAPI document has.
@@ -61,10 +129,19 @@ func (s *Server) describe(mux humago.Mux) huma.API {
 	s.operatorRoutes(a)
 	s.listRoutes(a)
 	s.batchRoute(a)
+	s.planRoutes(a)
 	s.watchRoute(a)
+	s.statusWatchRoute(a)
+	s.relayRoutes(a)
 	s.sagaRoutes(a)
+	s.sourceRoutes(a)
 	s.sinkRoutes(a)
 	s.daemonRoutes(a)
+	s.storeRoutes(a)
+	s.debugRoutes(a)
+	s.logRoutes(a)
+	s.reloadRoutes(a)
+	s.whoamiRoute(a)
 	schemas := a.OpenAPI().Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own; api.Problem takes their place
 	delete(schemas, "ErrorDetail")

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlsync/pawl/engine/saga"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
@@ -83,6 +85,9 @@ func (s *Server) runSaga(ctx context.Context, in *call) (*sagaOutput, error) {
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	if err := maySaga(ctx, access.Write, &spec); err != nil {
+		return nil, s.problem(ctx, err)
+	}
 	patience := spec.Timeout + undoPatience
 	if r.Wait != nil {
 		patience = time.Duration(*r.Wait)
@@ -110,7 +115,7 @@ func (s *Server) runSaga(ctx context.Context, in *call) (*sagaOutput, error) {
 // sagaSpec is what r asks for.
 func (s *Server) sagaSpec(r *api.SagaRequest) (spec saga.Spec, err error) {
 	if r.Template != "" {
-		spec, err = s.o.Templates.Expand(r.Template, r.Params)
+		spec, err = s.rules.Load().templates.Expand(r.Template, r.Params)
 	} else {
 		spec = steps(r)
 	}
@@ -165,8 +170,10 @@ func templateProblem(err error) *api.Problem {
 
 func (s *Server) listSagaTemplates(ctx context.Context, _ *struct{}) (*output[api.SagaTemplateList], error) {
 	out := api.SagaTemplateList{Items: []api.SagaTemplate{}}
-	for _, t := range s.o.Templates.List() {
-		out.Items = append(out.Items, sagaTemplate(&t))
+	for _, t := range s.rules.Load().templates.List() {
+		if !slices.ContainsFunc(t.Steps, func(st sagatemplate.StepInfo) bool { return !access.From(ctx).AllowsSome(access.Read, st.Sink) }) {
+			out.Items = append(out.Items, sagaTemplate(&t))
+		}
 	}
 	return answer(ctx, s, out, nil)
 }
@@ -178,7 +185,7 @@ func (s *Server) sagaProblem(ctx context.Context, spec *saga.Spec, err error) *a
 		for i := range spec.Steps {
 			name := spec.Steps[i].Key.Sink
 			if sink := s.sink(name); sink == nil || !sink.Configured {
-				p := s.unknownSink(name)
+				p := s.unknownSink(ctx, name)
 				p.Detail = fmt.Sprintf("step %d: %s", i+1, p.Detail)
 				return p
 			}
@@ -210,7 +217,10 @@ type getSagaInput struct {
 }
 
 func (s *Server) getSaga(ctx context.Context, in *getSagaInput) (*output[api.Saga], error) {
-	v, err := s.sagas.Get(in.ID)
+	v, err := s.sagaFor(ctx, in.ID)
+	if err == nil && in.Payload && in.Reveal {
+		err = maySaga(ctx, access.Admin, &v.Spec)
+	}
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -224,7 +234,7 @@ func (s *Server) getSaga(ctx context.Context, in *getSagaInput) (*output[api.Sag
 func (s *Server) showPayloads(out *api.Saga, v *saga.View, reveal bool) {
 	for i := range out.Steps {
 		st := &out.Steps[i]
-		mask := s.masks[st.Sink]
+		mask := s.mask(st.Sink)
 		if reveal {
 			mask = api.Mask{}
 		}
@@ -241,7 +251,7 @@ type listSagasInput struct {
 }
 
 func (s *Server) listSagas(ctx context.Context, in *listSagasInput) (*output[api.SagaPage], error) {
-	views, more, err := s.sagas.List(ctx, saga.ListOptions{Open: in.Open, After: in.After, Limit: in.Limit})
+	views, more, err := s.sagasFor(ctx, saga.ListOptions{Open: in.Open, After: in.After, Limit: in.Limit})
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -263,6 +273,9 @@ type waitSagaInput struct {
 
 func (s *Server) waitSaga(ctx context.Context, in *waitSagaInput) (*output[api.Saga], error) {
 	patience, err := parseTimeout(in.Timeout)
+	if err == nil {
+		_, err = s.sagaFor(ctx, in.ID)
+	}
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -276,7 +289,7 @@ func (s *Server) waitSaga(ctx context.Context, in *waitSagaInput) (*output[api.S
 }
 
 func (s *Server) explainSaga(ctx context.Context, in *SagaInput) (*output[api.SagaExplanation], error) {
-	v, err := s.sagas.Get(in.ID)
+	v, err := s.sagaFor(ctx, in.ID)
 	out := api.SagaExplanation{Saga: sagaOf(&v)}
 	out.Text = api.ExplainSaga(&out.Saga, s.o.Now())
 	return answer(ctx, s, out, err)
@@ -294,6 +307,9 @@ func (s *Server) resolveSaga(ctx context.Context, in *resolveSagaInput) (*output
 	}
 	var r api.SagaResolution
 	if err := r.Decode(body); err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	if err := s.mayResolve(ctx, in.ID); err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	v, err := s.sagas.Resolve(ctx, in.ID, saga.Resolution(r.As))

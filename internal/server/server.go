@@ -14,8 +14,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/sagatemplate"
 )
@@ -25,18 +27,40 @@ type Options struct {
 	Engine  Engine
 	Sagas   Sagas
 	Version api.Version
+	// Diagnostics are what a debug bundle is made of besides what the API knows. Defaults
+	// to none: the route does not exist.
+	Diagnostics Diagnostics
+	// Store is looked after by the routes of /v1/store. Defaults to none: they do not exist.
+	Store Store
+	// Relay takes in what other pawls send. Defaults to none: they are refused.
+	Relay Relay
+	// Sources are those of the configuration. Defaults to none.
+	Sources Sources
 	// Templates are the sagas of the configuration. Defaults to none.
 	Templates *sagatemplate.Set
+	// Reloader reads the configuration again. Defaults to none: nobody can ask for that.
+	Reloader Reloader
+	// Totals are what is told of sinks since the start. Defaults to none: zeros.
+	Totals *Totals
 	// Logger gets what an operator should know. Defaults to none.
 	Logger *slog.Logger
+	// LogLevel is its level, which the API shows and changes. Defaults to one that
+	// changes nothing.
+	LogLevel *slog.LevelVar
 	// Metrics answers /metrics. Defaults to none: the route does not exist.
 	Metrics http.Handler
 
-	// TokenFile holds the bearer tokens that callers may send, one a line; it is
-	// read again when it changes. Defaults to none: callers need no token.
-	TokenFile string
-	// TLS turns TLS on, see LoadTLS. Defaults to none.
-	TLS *tls.Config
+	// Authenticators tell callers apart; the first that knows what a request shows
+	// decides. Defaults to none: whoever can connect may do everything.
+	Authenticators []access.Authenticator
+	// Peers tells callers at a unix socket apart, where they show nothing else.
+	// Defaults to none: whoever can connect there is whoever can connect.
+	Peers access.Authenticator
+	// Denied is told of each request that was not allowed. Defaults to nothing.
+	Denied func(access.Denied)
+	// Certificates turn TLS on. Where they ask callers for certificates, an
+	// access.CallerCertificates belongs among the Authenticators. Defaults to none.
+	Certificates *access.Certificates
 
 	// PayloadMaxBytes is the engine's limit of one payload; it bounds what is
 	// read of one Put. Defaults to 512 KiB.
@@ -49,6 +73,9 @@ type Options struct {
 	// Sensitive has the JSON pointers of payload values that are hidden, by sink.
 	Sensitive map[string][]string
 
+	// AskAgain is how often the caller of a request that lasts is asked again who they
+	// are. Defaults to 2s.
+	AskAgain time.Duration
 	// Heartbeat is how often an idle watch gets a comment. Defaults to 15s.
 	Heartbeat time.Duration
 	// IOTimeout is how long a client may take to send a request's body, to send
@@ -58,6 +85,10 @@ type Options struct {
 	// server is told to stop. Defaults to 10s.
 	ShutdownGrace time.Duration
 
+	// Around goes around all that the API answers, to hand on callers' trace contexts.
+	// Defaults to nothing.
+	Around func(http.Handler) http.Handler
+
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 }
@@ -66,8 +97,17 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.LogLevel == nil {
+		o.LogLevel = new(slog.LevelVar)
+	}
+	if o.Sources == nil {
+		o.Sources = noSources{}
+	}
 	if o.Templates == nil {
 		o.Templates = &sagatemplate.Set{}
+	}
+	if o.Denied == nil {
+		o.Denied = func(access.Denied) {}
 	}
 	if o.PayloadMaxBytes == 0 {
 		o.PayloadMaxBytes = 512 << 10
@@ -77,6 +117,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.RequestMaxBytes == 0 {
 		o.RequestMaxBytes = 64 << 20
+	}
+	if o.AskAgain == 0 {
+		o.AskAgain = 2 * time.Second
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 15 * time.Second
@@ -97,9 +140,9 @@ type Server struct {
 	o       Options
 	engine  Engine
 	sagas   Sagas
+	sources Sources
 	log     *slog.Logger
-	masks   map[string]api.Mask
-	tokens  *tokens // nil: none are asked for
+	rules   atomic.Pointer[rules]
 	started time.Time
 	handler http.Handler
 
@@ -110,30 +153,21 @@ type Server struct {
 // errStopping is why requests end that last when the server stops.
 var errStopping = errors.New("the daemon is shutting down")
 
-// New returns a Server. It fails on a token file that can't be read and on
-// sensitive paths that are no JSON pointers.
+// New returns a Server. It fails on sensitive paths that are no JSON pointers.
 func New(o Options) (*Server, error) {
 	if o.Engine == nil || o.Sagas == nil {
 		return nil, errors.New("server: Options.Engine or Sagas is nil")
 	}
 	o.setDefaults()
-	s := &Server{o: o, engine: o.Engine, sagas: o.Sagas, log: o.Logger, masks: map[string]api.Mask{}, started: o.Now()}
-	for sink, pointers := range o.Sensitive {
-		mask, err := api.NewMask(pointers)
-		if err != nil {
-			return nil, fmt.Errorf("sink %s: %w", sink, err)
-		}
-		s.masks[sink] = mask
-	}
-	if o.TokenFile != "" {
-		tokens, err := loadTokens(o.TokenFile, o.Logger)
-		if err != nil {
-			return nil, err
-		}
-		s.tokens = tokens
+	s := &Server{o: o, engine: o.Engine, sagas: o.Sagas, sources: o.Sources, log: o.Logger, started: o.Now()}
+	if err := s.Configure(o.Templates, o.Sensitive); err != nil {
+		return nil, err
 	}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.handler = s.guard(s.routes())
+	if o.Around != nil {
+		s.handler = o.Around(s.handler)
+	}
 	return s, nil
 }
 
@@ -144,7 +178,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // waits, lets other requests finish within Options.ShutdownGrace, and returns
 // nil. It closes the listeners. One that others than this machine can reach is
 // refused where neither tokens nor client certificates are asked for. A unix
-// socket has no TLS: its file's permissions say who may connect.
+// socket has no TLS: its file's permissions, and Options.Peers, say who may connect.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for _, l := range listeners {
 		if err := s.mayListen(l.Addr()); err != nil {
@@ -159,13 +193,14 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
+		ConnContext:       access.WithPeer,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		address := l.Addr()
-		if s.o.TLS != nil && address.Network() != "unix" {
-			l = tls.NewListener(l, s.o.TLS)
+		if s.o.Certificates != nil && address.Network() != "unix" {
+			l = tls.NewListener(l, s.o.Certificates.Config())
 		}
 		go func() { failed <- fmt.Errorf("the API at %s ended: %w", address, hs.Serve(l)) }()
 	}
@@ -199,9 +234,7 @@ func (s *Server) mayListen(addr net.Addr) error {
 }
 
 // identified reports whether every caller has to show who they are.
-func (s *Server) identified() bool {
-	return s.tokens != nil || s.o.TLS != nil && s.o.TLS.ClientAuth == tls.RequireAndVerifyClientCert
-}
+func (s *Server) identified() bool { return len(s.o.Authenticators) > 0 }
 
 // isLocal reports whether only this machine reaches addr.
 func isLocal(addr net.Addr) bool {

@@ -36,6 +36,12 @@ func start(t *testing.T, o Options) (*Server, *fake, *httptest.Server) {
 	if o.Sagas == nil {
 		o.Sagas = noSagas()
 	}
+	if o.Store == nil {
+		o.Store = &fakeStore{}
+	}
+	if o.Diagnostics == nil {
+		o.Diagnostics = fakeDiagnostics{}
+	}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -129,18 +135,43 @@ func TestAPutReachesTheEngineAsItWasSent(t *testing.T) {
 	_, f, hs := start(t, Options{})
 	const payload = `{"n":1.50e+400,  "s":"<é>","big":12345678901234567890}`
 	response, body := ask(t, "PUT", hs.URL+"/v1/sinks/web/resource?key=a%2Fb%2F..%2F%C3%A9+%26",
-		`{"payload": `+payload+`, "conflictPolicy": "report-only", "deletionPolicy": "retain", "suspend": true, "owner": "git",
+		`{"payload": `+payload+`, "conflictPolicy": "report-only", "deletionPolicy": "retain", "suspend": true, "direction": "outbound", "owner": "git",
+		  "retry": {"base": "1s", "maxAttempts": 3}, "idempotencyKey": "order-17",
 		  "order": {"source": "git", "epoch": "e", "number": 18446744073709551615, "partial": true}, "ifGeneration": 0}`)
 	if response.StatusCode != http.StatusOK || body != `{"generation":1,"changed":true,"replaced":false}`+"\n" {
 		t.Errorf("got %s %s", response.Status, body)
 	}
 	want := engine.Put{
 		Key: record.Key{Sink: "web", Name: "a/b/../é &"}, Payload: []byte(payload),
-		Conflict: record.ReportOnly, Deletion: record.Retain, Suspend: true, Owner: "git",
+		Conflict: record.ReportOnly, Deletion: record.Retain, Suspend: true, Direction: record.Outbound, Owner: "git",
+		Retry: record.Retry{Base: time.Second, MaxAttempts: 3}, IdempotencyKey: "order-17",
 		Order: record.Order{Source: "git", Epoch: "e", Number: 18446744073709551615}, OrderPartial: true, IfGeneration: new(uint64),
 	}
 	if len(f.puts) != 1 || !reflect.DeepEqual(f.puts[0], want) {
 		t.Errorf("the engine got\n%+v, want\n%+v", f.puts, want)
+	}
+}
+
+func TestR31_WhatTheTargetHasIsShownAsAPayloadIs(t *testing.T) {
+	_, f, hs := start(t, Options{Sensitive: map[string][]string{"web": {"/password"}}})
+	content := []byte(`{"password":"hunter2","a":1}`)
+	key := record.Key{Sink: "web", Name: "k"}
+	f.resources[key] = engine.Resource{Key: key,
+		Desired: record.Desired{Generation: 1, Direction: record.Both, Origin: record.FromTarget, Tombstone: true},
+		Status:  record.Status{Observed: &record.Observed{Content: content, Hash: record.HashOf(content), Cursor: "17"}}}
+	const one = "/v1/sinks/web/resource?key=k"
+	for url, want := range map[string]string{
+		one:                               "",
+		one + "&payload=true":             `"content":{"password":"***","a":1}`,
+		one + "&payload=true&reveal=true": `"content":` + string(content),
+		"/v1/resources?payloads=true":     `"content":{"password":"***","a":1}`,
+	} {
+		_, body := ask(t, "GET", hs.URL+url, "")
+		if !strings.Contains(body, want) || want == "" && strings.Contains(body, "content") ||
+			!strings.Contains(body, `"hash":"`+record.HashOf(content).Hex()) || !strings.Contains(body, `"cursor":"17"`) ||
+			!strings.Contains(body, `"direction":"both"`) || !strings.Contains(body, `"origin":"target"`) {
+			t.Errorf("%s: %s", url, body)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/pawlsync/pawl/engine"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -30,15 +31,17 @@ func (s *Server) watchRoute(a huma.API) {
 type watchInput struct {
 	Sink   string `query:"sink" doc:"Of this sink only."`
 	Prefix string `query:"prefix" doc:"Keys that start with it."`
+	Page   string `query:"page" doc:"Of a page of a list: what it was asked for with."`
+	Next   string `query:"next" doc:"Of a page of a list: its next. With these two, only what stands on the page, or would, is told."`
 	From   string `query:"from" doc:"The token of a list or event; absent: from now on."`
 	LastID string `header:"Last-Event-ID" doc:"The same, of a browser that comes back; goes before from."`
 }
 
 func (s *Server) watch(ctx context.Context, in *watchInput) (*huma.StreamResponse, error) {
-	if err := s.knownSink(in.Sink); err != nil {
-		return nil, err
+	if err := s.mayFilter(ctx, span{in.Sink, in.Prefix}); err != nil {
+		return nil, s.problem(ctx, err)
 	}
-	o := engine.WatchOptions{Sink: in.Sink, Prefix: in.Prefix, From: in.From}
+	o := engine.WatchOptions{Sink: in.Sink, Prefix: in.Prefix, Page: in.Page, Next: in.Next, From: in.From}
 	if in.LastID != "" {
 		o.From = in.LastID
 	}
@@ -79,9 +82,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, o engine.W
 		for range events { // until the engine's iterator has ended
 		}
 	}()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
-	out := &eventWriter{w: w, rc: http.NewResponseController(w), timeout: s.o.IOTimeout}
+	out := newEventWriter(w, s.o.IOTimeout)
 	if out.event("ready", o.From, struct{}{}) != nil || out.flush() != nil {
 		return
 	}
@@ -98,9 +99,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, o engine.W
 				err = out.flush()
 			}
 		case <-heartbeat.C:
-			if err = out.write([]byte(": still here\n\n")); err == nil {
-				err = out.flush()
-			}
+			err = out.comment()
 		}
 		if err != nil {
 			return
@@ -120,6 +119,9 @@ func (s *Server) watchEvents(ctx context.Context, o engine.WatchOptions) <-chan 
 	go func() {
 		defer close(events)
 		for e, err := range s.engine.Watch(ctx, o) {
+			if err == nil && may(ctx, access.Read, e.Resource.Key) != nil {
+				continue
+			}
 			select {
 			case events <- watched{e, err}:
 			case <-ctx.Done():
@@ -161,6 +163,21 @@ type eventWriter struct {
 	rc      *http.ResponseController
 	timeout time.Duration
 	buffer  bytes.Buffer
+}
+
+// newEventWriter begins a stream of events.
+func newEventWriter(w http.ResponseWriter, timeout time.Duration) *eventWriter {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	return &eventWriter{w: w, rc: http.NewResponseController(w), timeout: timeout}
+}
+
+// comment tells that the stream lives.
+func (e *eventWriter) comment() error {
+	if err := e.write([]byte(": still here\n\n")); err != nil {
+		return err
+	}
+	return e.flush()
 }
 
 // event writes one. JSON has no line breaks, so that data is one line.
