@@ -188,7 +188,7 @@ func (x *damaged) refused(t *testing.T, s *site, d *daemon) {
 	t.Helper()
 	_ = d.end()
 	said := d.log.String()
-	if !mentions(said, "lost", "damaged", "can't be read") || !mentions(said, x.store) || !mentions(said, "--accept-loss", "store check", "restore a copy") {
+	if !mentions(said, "lost", "damaged", "can't be read") || !mentions(said, x.store) || !mentions(said, "--accept-loss", "store check", "restore a backup") {
 		t.Errorf("the daemon does not say what is lost, where, and how to go on:\n%s", said)
 	}
 	if !mentions(said, "--accept-loss") {

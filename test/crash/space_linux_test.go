@@ -43,7 +43,16 @@ func TestAFullDiskRefusesPutsAndLosesNothing(t *testing.T) {
 	l := startLoad(d, target.books, rng, true)
 	target.set(stormy)
 	busy(t, l, d)
-	fill(t, ballast, s.store, 0) // at once: what was accepted just now is in the journal alone
+	// At once, but for a write to Badger that is under way: what was accepted just now is in
+	// the journal alone.
+	fill(t, ballast, s.store, reserveBytes/2-8<<20)
+	eventually(t, "Badger is written no more", func(context.Context) error {
+		if !strings.Contains(d.log.String(), "the store is behind its journal") {
+			return errors.Join(errors.New("not yet"), d.alive())
+		}
+		return nil
+	})
+	fill(t, ballast, s.store, 0)
 	meetsFullDisk(t, l, d)
 	must(t, os.Remove(ballast))
 	eventually(t, "Puts are taken again", func(ctx context.Context) error { return errors.Join(d.alive(), d.Ready(ctx)) })
@@ -152,7 +161,9 @@ func fill(t *testing.T, path, dir string, left int64) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
 	defer f.Close()
-	for range 1000 { // the daemon writes meanwhile
+	// In small steps: one that does not fit takes all there is for a moment, and gives it back.
+	step := int64(1 << 20)
+	for range 10_000 { // the daemon writes meanwhile
 		var st syscall.Statfs_t
 		must(t, syscall.Statfs(dir, &st))
 		info, err := f.Stat()
@@ -161,7 +172,11 @@ func fill(t *testing.T, path, dir string, left int64) {
 		if more <= 0 {
 			return
 		}
-		if err := syscall.Fallocate(int(f.Fd()), 0, info.Size(), more); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		err = syscall.Fallocate(int(f.Fd()), 0, info.Size(), min(step, more))
+		switch {
+		case errors.Is(err, syscall.ENOSPC):
+			step = max(step/2, st.Bsize)
+		case err != nil:
 			t.Fatalf("fill %s: %v", dir, err)
 		}
 	}

@@ -109,6 +109,12 @@ func TestCallsOfASaga(t *testing.T) {
 	}
 }
 
+func TestCallsAboutTheWholeTarget(t *testing.T) {
+	if out, err := exec.CommandContext(t.Context(), native(t, "test/whole.c")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestTheExamplesOwnTests(t *testing.T) {
 	program := native(t, "examples/kv/kv_test.c", "examples/kv/kv.c", "pawl.c")
 	if out, err := exec.CommandContext(t.Context(), program).CombinedOutput(); err != nil {

@@ -61,6 +61,11 @@ func TestKube(t *testing.T) {
 			{"SagasBesideOthers", (*cluster).sagaOthers},
 			{"SagasWriteOnConditions", (*cluster).sagaConditions},
 			{"WholeSagas", (*cluster).sagaWhole},
+			{"Inbound", (*cluster).inbound},
+			{"BothDirections", (*cluster).both},
+			{"BothDirectionsAndDeletions", (*cluster).bothDelete},
+			{"BothDirectionsConflict", (*cluster).bothConflict},
+			{"BothDirectionsAndManagers", (*cluster).bothManaged},
 			{"TheProgram", (*cluster).program},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -72,6 +77,7 @@ func TestKube(t *testing.T) {
 	for _, test := range []test{
 		{"AThousandObjectsAndNoWriteMore", (*cluster).thousand},
 		{"ADayOfDriftChecks", (*cluster).day},
+		{"PlansWriteNothing", (*cluster).plans},
 		{"Conformance", (*cluster).conformance},
 		{"FaultsOnTheWay", (*cluster).faults},
 		{"TheServerDiesAndReturns", (*cluster).restart},

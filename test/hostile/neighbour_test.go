@@ -180,5 +180,6 @@ func (b bell) AckDone(key record.Key, _ time.Duration) {
 func (bell) PutDone(string, string, bool, time.Duration)             {}
 func (bell) CallDone(record.Key, string, sink.Status, time.Duration) {}
 func (bell) DeliveryDone(record.Key, engine.Outcome, time.Duration)  {}
+func (bell) CompareDone(string, int, int, int)                       {}
 func (bell) BreakerMoved(string, bool)                               {}
 func (bell) CommitDone(int, int, time.Duration, error)               {}

@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -111,6 +113,41 @@ func (k *Kube) StartAPI(ctx context.Context) error {
 
 // KillAPI ends the apiserver as a crash does; what it stored stays.
 func (k *Kube) KillAPI() { k.api.kill() }
+
+// Compact makes etcd forget all states but the newest, so that nobody can go on to
+// watch from an older one.
+func (k *Kube) Compact(ctx context.Context) error {
+	var status struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if err := post(ctx, k.etcdURL+"/v3/maintenance/status", `{}`, &status); err != nil {
+		return err
+	}
+	return post(ctx, k.etcdURL+"/v3/kv/compaction", fmt.Sprintf(`{"revision":%q,"physical":true}`, status.Header.Revision), nil)
+}
+
+// post sends JSON and decodes the answer into out, unless that is nil.
+func post(ctx context.Context, url, body string, out any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("POST %s: %s: %s", url, res.Status, answer)
+	}
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(answer, out)
+}
 
 // Stop ends both servers.
 func (k *Kube) Stop() {

@@ -1,5 +1,5 @@
 // Package servers builds and starts the real servers that end-to-end tests and
-// demos run against: etcd with kube-apiserver, and SpiceDB. They are built from
+// demos run against: etcd with kube-apiserver, SpiceDB, and Prometheus. They are built from
 // pinned modules (../tools) into the user's cache folder, the first time that
 // they are asked for, which takes minutes.
 package servers
@@ -20,17 +20,28 @@ import (
 	"github.com/pawlsync/pawl/internal/buildcache"
 )
 
-// packages maps the folders of ../tools to what is built in them.
-var packages = map[string]string{
-	"etcd":           "go.etcd.io/etcd/server/v3",
-	"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-	"spicedb":        "github.com/authzed/spicedb/cmd/spicedb",
+// packages maps programs to what is built, and in which folder of ../tools.
+var packages = map[string]struct {
+	module, pkg string
+	flags       []string
+}{
+	"etcd":            {"etcd", "go.etcd.io/etcd/server/v3", nil},
+	"kube-apiserver":  {"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", nil},
+	"spicedb":         {"spicedb", "github.com/authzed/spicedb/cmd/spicedb", nil},
+	"kubectl":         {"kubectl", "k8s.io/kubernetes/cmd/kubectl", nil},
+	"prometheus":      {"prometheus", "github.com/prometheus/prometheus/cmd/prometheus", withoutDiscovery},
+	"cyclonedx-gomod": {"../../../tools/sbom", "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod", nil},
+	"promtool":        {"prometheus", "github.com/prometheus/prometheus/cmd/promtool", withoutDiscovery},
 }
 
-// Build returns the path of a server's program, and builds it where it is not in
-// the cache yet.
+// withoutDiscovery leaves the clients of thirty clouds out of Prometheus: its targets
+// are named here, not discovered.
+var withoutDiscovery = []string{"-tags=remove_all_sd"}
+
+// Build returns the path of a server's program, or of a tool that goes with one, and
+// builds it where it is not in the cache yet.
 func Build(ctx context.Context, name string) (string, error) {
-	pkg, ok := packages[name]
+	p, ok := packages[name]
 	if !ok {
 		return "", fmt.Errorf("no such server: %q", name)
 	}
@@ -38,7 +49,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	if !ok || !filepath.IsAbs(here) {
 		return "", errors.New("the sources of the servers' tools can't be found: this program was built with -trimpath")
 	}
-	return buildcache.Tool(ctx, filepath.Join(filepath.Dir(here), "..", "tools", name), pkg)
+	return buildcache.Program(ctx, filepath.Join(filepath.Dir(here), "..", "tools", p.module), name, p.pkg, p.flags...)
 }
 
 // process is a server that runs.
