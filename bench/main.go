@@ -40,6 +40,11 @@ var benchmarks = []benchmark{
 	{"kube", "ConfigMaps to a real Kubernetes API server, beside client-go with the same server-side applies", benchKube},
 	{"spicedb", "relationships to a real SpiceDB, beside a client that does the same writes", benchSpiceDB},
 	{"saga", "two-step sagas beside workflows of go-workflows on SQLite, both with full sync; open ones at a start", benchSaga},
+	{"dir", "a directory of 100,000 documents, from the start to all stored, beside a plain program that reads, parses and puts them", benchDir},
+	{"relay", "an agent that sends to a principal, beside Puts in batches without a relay; a resync of what has not changed", benchRelay},
+	{"backup", "a backup of a million resources while 5,000 Puts a second go on", benchBackup},
+	{"list", "pages of a million resources from the API, with filters and without", benchList},
+	{"scrape", "a scrape of the metrics of a thousand sinks", benchScrape},
 	{"start", "the shipped plugins made ready, with a cold and with a warm compile cache", benchStart},
 }
 
@@ -86,6 +91,10 @@ func main() {
 	flag.Parse()
 	if child, ok := os.LookupEnv(scaleChildEnv); ok {
 		scaleChild(child)
+		return
+	}
+	if child, ok := os.LookupEnv(dirChildEnv); ok {
+		dirChild(child)
 		return
 	}
 	if flag.NArg() == 0 {
