@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/pawlsync/pawl/internal/cli.version=$(VERSION)
 
 # Every Go module of the repository, the root first.
 MODULES := . plugins sdk/go sdk/abi/gen bench
-PLUGINS := http kube spicedb
+PLUGINS := http kube pawl spicedb
 WASM    := $(PLUGINS:%=internal/bundled/plugins/%.wasm)
 
 # The tests want the shipped plugins: a missing one fails them instead of skipping.
@@ -51,18 +51,26 @@ demo-kube: build ## the same for Kubernetes and SpiceDB, on real servers: ten mi
 
 .PHONY: test
 test: plugins ## every test of every module, with the race detector
-	@for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race -timeout 30m ./...); done
+	@for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race -timeout 60m ./...); done
 	@echo "== test what takes too long with the race detector"
-	@$(GO) test -timeout 30m -run TestEachCheckFailsOnTheFaultMadeForIt ./internal/conformance
-	@$(GO) test -timeout 30m ./engine/saga
+	@$(GO) test -timeout 60m -run TestEachCheckFailsOnTheFaultMadeForIt ./internal/conformance
+	@$(GO) test -timeout 60m ./engine/saga
 
 .PHONY: test-quick
 test-quick: plugins ## the quick tests alone, without the race detector
 	@for m in $(MODULES); do (cd $$m && $(GO) test -short ./...); done
 
+.PHONY: drills
+drills: plugins ## what happens in operation, at full size, and what an operator sees of it
+	$(GO) test ./test/ops -count=1 -v -full -timeout 60m
+
 .PHONY: saga-matrix
 saga-matrix: plugins ## sagas on real servers: every fault, a hundred kills, a thousand rivals; docs/saga-matrix.md anew
 	$(GO) test ./test/saga -count=1 -timeout 120m -whole -table $(CURDIR)/docs/saga-matrix.md
+
+.PHONY: relay-rounds
+relay-rounds: plugins ## pawls that send to each other: a hundred rounds of failing links and kills of both sides
+	$(GO) test ./test/relay -count=1 -timeout 120m -run TestThePrincipal -v -rounds 100
 
 .PHONY: check
 check: format vet lint tidy generated ## format, vet, lint, import directions, generated files, go.mod
@@ -75,7 +83,7 @@ format:
 .PHONY: vet
 vet:
 	@for m in $(MODULES); do (cd $$m && $(GO) vet ./...); done
-	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) vet ./http ./kube ./testguest/...
+	@cd plugins && GOOS=wasip1 GOARCH=wasm $(GO) vet ./http ./kube ./pawl ./testguest/...
 
 .PHONY: lint
 lint:
@@ -101,6 +109,15 @@ generate: plugins ## write the generated docs and golden files anew
 bench: plugins ## every benchmark that the docs name, each with its ratio
 	cd bench && $(GO) run . all
 
+.PHONY: release
+release: plugins ## build dist/: an archive of each platform, sums, bills of material; the same bytes each time
+	@mkdir -p bin && $(GO) build -trimpath -buildvcs=false -modfile=tools/sbom/go.mod -o bin/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@rm -rf dist && VERSION=$(VERSION) deploy/release/build.sh dist
+
+.PHONY: image
+image: release ## build the image of the release for Linux, with buildah
+	@deploy/image/build.sh dist $(VERSION)
+
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin $(WASM) internal/scaffold/sdk/*.zip examples/quickstart/.demo examples/kube-spicedb/.demo
+	rm -rf bin dist $(WASM) internal/scaffold/sdk/*.zip examples/quickstart/.demo examples/kube-spicedb/.demo
