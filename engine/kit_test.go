@@ -14,6 +14,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // fakeTarget is a sink and its target in one: it keeps objects, and can be told
@@ -193,7 +194,7 @@ type bench struct {
 // inBubble runs test with an engine whose clock is fake.
 func inBubble(t *testing.T, tweak func(*engine.Options), test func(b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := &bench{t: t, disk: memory.NewDisk(), target: newTarget()}
 		b.opts = engine.Options{
 			Sinks: []engine.SinkOptions{{Name: "web", Sink: b.target}},

@@ -5,12 +5,13 @@ import (
 	"testing/synctest"
 
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // A look waits for the delivery that departed before it. If that one waited for the
 // look in turn, neither would ever go on.
 func TestTheDeliveryThatALookWaitsForDoesNotWaitForTheLook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		key := record.Key{Sink: "web", Name: "a"}
 		f, l := newFlights(), looks{byKey: map[record.Key]*look{}}
 		before := f.depart(key)

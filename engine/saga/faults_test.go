@@ -16,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // What operators, disks and clocks do to sagas.
@@ -100,7 +101,7 @@ func TestASagaWhoseRecordIsDamagedStopsNothingElse(t *testing.T) {
 }
 
 func TestAnEndedSagaWhoseRecordIsDamagedKeepsNoOtherFromBeingForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
 		r.run(pair("s", saga.Optimistic))
@@ -264,7 +265,7 @@ func TestAnAcceptedSagaIsNotDroppedWhenTheJournalFails(t *testing.T) {
 // A clock that was set back while nobody ran.
 func TestAClockThatWasSetBackMakesNobodyWaitForDays(t *testing.T) {
 	r := leftOpenADayAhead(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r.t = t
 		r.open(saga.Options{})
 		defer r.close()
@@ -282,7 +283,7 @@ func TestAClockThatWasSetBackMakesNobodyWaitForDays(t *testing.T) {
 // leftOpenADayAhead leaves a saga behind whose second write had no answer, a day after
 // the beginning of time.
 func leftOpenADayAhead(t *testing.T) (r *rig) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		r = newRig(t, saga.Options{})
 		r.b.fault = func(op string, _ *sink.Request) (bool, *sink.Result) {
@@ -369,7 +370,7 @@ func TestACallersPatienceIsNotAnothers(t *testing.T) {
 }
 
 func TestTwoStepsOfOneObjectAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		r.close()
 		r.b.name = r.a.name
@@ -406,7 +407,7 @@ func TestWhatATargetHeldBeforeIsNotKeptOnceTheSagaHasEnded(t *testing.T) {
 // A target that is down has as many sagas as there were callers, over a restart, too.
 func TestThousandsOfSagasOutliveATargetThatIsDown(t *testing.T) {
 	const many = 2000
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		var down atomic.Bool
 		down.Store(true)

@@ -11,6 +11,7 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // Sagas beside ordinary deliveries of the same resources.
@@ -41,7 +42,7 @@ func blockAt(t *target, op string) (release chan struct{}) {
 }
 
 func TestR70APutDuringASagaIsDeliveredAfterwards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
 		release := blockAt(r.b, "apply")
@@ -72,7 +73,7 @@ func TestR70APutDuringASagaIsDeliveredAfterwards(t *testing.T) {
 }
 
 func TestR70APutDuringASagaIsRefusedWhereItAsksForThat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
 		release := blockAt(r.b, "apply")
@@ -119,7 +120,7 @@ func TestR69OnlyOneSagaHasAResource(t *testing.T) {
 }
 
 func TestR69AResourceWithWaitingWorkIsNotTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		defer r.close()
 		r.b.fault = func(op string, _ *sink.Request) (bool, *sink.Result) {
@@ -145,7 +146,7 @@ func TestR69AResourceWithWaitingWorkIsNotTaken(t *testing.T) {
 }
 
 func TestTheSameIDIsTheSameSaga(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{})
 		first := r.run(pair("s", saga.Pessimistic))
 		for range 2 {

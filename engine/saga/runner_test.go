@@ -16,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/saga"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // rig is an engine with two targets and sagas over them. Its store outlives it.
@@ -86,7 +87,7 @@ var modes = []saga.Mode{saga.Pessimistic, saga.Optimistic}
 
 func inBubbles(t *testing.T, test func(t *testing.T, mode saga.Mode)) {
 	for _, mode := range modes {
-		t.Run(string(mode), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, mode) }) })
+		t.Run(string(mode), func(t *testing.T) { bubble.Test(t, func(t *testing.T) { test(t, mode) }) })
 	}
 }
 
@@ -145,7 +146,7 @@ func TestARefusalOfTheSecondLeavesNothingOfTheFirst(t *testing.T) {
 // Whatever dies, and wherever: the next process ends it in both or neither.
 func TestEveryDeathIsSurvived(t *testing.T) {
 	var points []string
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRig(t, saga.Options{Failpoint: func(p string) error { points = append(points, p); return nil }})
 		r.run(pair("s", saga.Pessimistic))
 		synctest.Wait()

@@ -7,11 +7,12 @@ import (
 	"testing/synctest"
 
 	"github.com/pawlsync/pawl/engine/saga"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // An outcome that a crash could still take back is told to nobody.
 func TestAnOutcomeIsToldOnlyOnceItIsDurable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disk := errors.New("the disk is full")
 		var full atomic.Bool
 		full.Store(true)

@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 func TestNoMoreRequestsThanAllowedAreUnderWay(t *testing.T) {
@@ -48,7 +49,7 @@ func TestNoMoreRequestsThanAllowedAreUnderWay(t *testing.T) {
 }
 
 func TestTheRateIsKeptWithBurstsOfASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRate(10)
 		start := time.Now()
 		for range 35 {
@@ -72,7 +73,7 @@ func TestTheRateIsKeptWithBurstsOfASecond(t *testing.T) {
 }
 
 func TestWhoeverGetsNoTurnHoldsNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(Config{MaxConcurrent: 1, RatePerSecond: 1})
 		if err := g.enter(t.Context()); err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestWhoeverGetsNoTurnHoldsNoSlot(t *testing.T) {
 }
 
 func TestATurnBeyondTheDeadlineIsNotTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRate(0.1)
 		start := time.Now()
 		_ = r.wait(t.Context())

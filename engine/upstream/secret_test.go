@@ -14,8 +14,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // age makes w look at its files at the next use.
@@ -69,7 +70,7 @@ func TestUnusableSecretsAreErrorsWithoutTheirText(t *testing.T) {
 }
 
 func TestAChangedFileCountsWithinASecondAndADamagedOneNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "token")
 		writeFile(t, file, "one")

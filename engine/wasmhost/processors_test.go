@@ -2,8 +2,9 @@ package wasmhost
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // In these tests a host has 2 processors, and so one that is free for all.
@@ -43,7 +44,7 @@ func near(t *testing.T, what string, got, want time.Duration) {
 }
 
 func TestASinkThatIsAloneMayUseAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, s := processorsHost(0.1, 0.1)
 		h.processors.free = 0.01
 		near(t, "it", use(h, s[0], 10*time.Second), 10*time.Second)
@@ -51,7 +52,7 @@ func TestASinkThatIsAloneMayUseAll(t *testing.T) {
 }
 
 func TestWhatIsIdleMayBeUsedByASinkOverItsShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, s := processorsHost(0.1, 0.1)
 		done := make(chan struct{})
 		go func() { // active, with next to no use
@@ -67,7 +68,7 @@ func TestWhatIsIdleMayBeUsedByASinkOverItsShare(t *testing.T) {
 }
 
 func TestSinksOverTheirSharesLeaveHalfOfTheProcessors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, s := processorsHost(0.1, 0.1)
 		var b time.Duration
 		done := make(chan struct{})
@@ -84,7 +85,7 @@ func TestSinksOverTheirSharesLeaveHalfOfTheProcessors(t *testing.T) {
 }
 
 func TestWhereNothingIsFreeASinkHasItsShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, s := processorsHost(0.1, 0.3)
 		h.processors.free = 0
 		var b time.Duration
@@ -98,7 +99,7 @@ func TestWhereNothingIsFreeASinkHasItsShare(t *testing.T) {
 }
 
 func TestWhatASinkUsedAloneIsNotHeldAgainstIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, s := processorsHost(0.1, 0.1)
 		h.processors.free = 0
 		use(h, s[0], 10*time.Second)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 const jwt = "eyJhbGciOiJub25lIn0.e30.x"
@@ -150,7 +152,7 @@ func TestAnAnswerCountsForAWhileAndAFailureForNobodyElse(t *testing.T) {
 }
 
 func TestManyWithOneTokenAskOnceAndASilentClusterHoldsNobodyForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cl := &cluster{status: runner, wait: make(chan struct{})}
 		v := NewReview(ReviewOptions{Transport: cl, BaseURL: "https://cluster", Timeout: 5 * time.Second, Clients: []ReviewClient{{Groups: []string{"system:serviceaccounts"}}}})
 		began := time.Now()

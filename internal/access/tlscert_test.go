@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/testcert"
 )
 
@@ -255,7 +256,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 }
 
 func TestRunLooksUntilItIsEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := folder{t, t.TempDir()}
 		f.put(testcert.Issue(t, "first", time.Now().Add(time.Hour), nil))
 		c := f.open(f.options())

@@ -66,6 +66,14 @@ func TestImportDirections(t *testing.T) {
 	}
 }
 
+func TestBubblesAreBegunInOnePlace(t *testing.T) {
+	root := goList(t, `{{.Module.Dir}}`, "./engine")[0]
+	out, err := exec.Command("grep", "-rnF", "--include=*.go", "--exclude-dir=bubble", "--exclude-dir=directions", "synctest.Test"+"(", root).Output()
+	if err == nil {
+		t.Errorf("synctest.Test is called outside internal/bubble, whose doc says why it should not:\n%s", out)
+	}
+}
+
 func TestImportDirectionsPureCoreReadsNoClock(t *testing.T) {
 	dirs := goList(t, `{{.Dir}}`, "./engine/schedule", "./engine/reconcile")
 	for _, dir := range dirs {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/failpoint"
 )
 
@@ -23,7 +23,7 @@ func parse(t *testing.T, spec string) func(string) error {
 }
 
 func TestPoints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := parse(t, "before write 1=error@2; after write 2 = sleep:3s;x=error")
 		for i, want := range []bool{false, true, false} {
 			if err := f("before write 1"); errors.Is(err, failpoint.ErrInjected) != want {

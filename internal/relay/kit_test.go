@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -17,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/relay/wire"
 	"github.com/pawlsync/pawl/internal/source"
 )
@@ -102,7 +102,7 @@ func (x *target) get(key string) string {
 // receiving runs test with a principal that takes from edge-*.
 func receiving(t *testing.T, tweak func(*principal), test func(p *principal)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &principal{t: t, disk: memory.NewDisk(), web: &target{objects: map[string]string{}}, fuse: source.FuseOptions{Window: time.Hour, Share: 1, AtLeast: 1000}}
 		if tweak != nil {
 			tweak(p)

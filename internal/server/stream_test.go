@@ -21,6 +21,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 func waitFor(key record.Key, generation uint64, r engine.WaitResult) func(context.Context, record.Key, uint64) (engine.WaitResult, error) {
@@ -163,7 +164,7 @@ func TestAClientThatReadsNothingUntilItSentAllIsAnswered(t *testing.T) {
 }
 
 func TestAnswersWaitForAClientUpToABound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a, piece := newAnswers(), bytes.Repeat([]byte("x"), answersBytes/4)
 		for range 5 { // nobody takes any yet
 			a.add(piece)
@@ -423,7 +424,7 @@ func TestAWatchIsOverOnlyWhenTheEnginesIteratorIs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.holdWatch = make(chan struct{})
 				s, err := New(Options{Sagas: noSagas(), Engine: f})

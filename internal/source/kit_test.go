@@ -21,6 +21,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/source"
 )
 
@@ -130,7 +131,7 @@ var usual = source.FuseOptions{Window: time.Hour, Share: 0.2, AtLeast: 2}
 // inBubble runs test with sources of those names, and a pawl source edges.
 func inBubble(t *testing.T, test func(b *bench), names ...string) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := &bench{t: t, disk: memory.NewDisk(), target: &target{objects: map[string]string{}}, sources: map[string]*scripted{},
 			log: &bytes.Buffer{}, counts: counts{n: map[string]int{}}}
 		b.configure(names...)

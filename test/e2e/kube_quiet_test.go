@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/kube"
 )
 
@@ -70,7 +71,7 @@ func (c *cluster) day(t *testing.T) {
 	out := newOutside(ctx, 16, k)
 	var looks, applies int64
 	var before, after snapshot
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		look := func() (s snapshot) {
 			var err error
 			out.do(func() { s, err = c.snapshot(ctx, "day") })

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
@@ -13,6 +12,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
@@ -67,7 +67,7 @@ func (a *absent) Delete(context.Context, *sink.Request) sink.Result {
 // change uses up its attempts, and when it is back each arrives once.
 func TestATargetThatIsAwayForAnHourIsProbedAndNotStormed(t *testing.T) {
 	n := kit.Many(100_000, 5_000)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		target := &absent{applied: map[string]uint64{}}
 		e, err := engine.Open(t.Context(), engine.Options{
 			Store: func(o outbox.Observer) (outbox.Store, error) { return memory.New(memory.Options{Observer: o}), nil },

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pawlsync/pawl/engine"
@@ -18,6 +17,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 // A chain is two Pawls of direction both: what a source puts into the first goes to
@@ -62,7 +62,7 @@ type chain struct {
 }
 
 func playChain(t *testing.T, seed uint64) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newChain(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 2))
 		var sides sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 var (
@@ -45,7 +46,7 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 
 // play simulates one seed: a storm, then a calm, then the books are checked.
 func play(t *testing.T, seed uint64) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, seed)
 		defer w.printHistory()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,6 +10,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/outbox/storetest"
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 func TestMemoryIsAStore(t *testing.T) {
@@ -31,7 +32,7 @@ func (d disk) Damage(_ testing.TB, key record.Key) { d.Disk.Damage(key) }
 func (d disk) LoseTail(testing.TB)                 { d.Disk.LoseTail(3) }
 
 func TestMemoryWorksInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
 		release := s.Disk().HoldCommits()
 		ticket := s.Update(record.Key{Sink: "a", Name: "b"}, func(outbox.Record) (outbox.Change, error) {

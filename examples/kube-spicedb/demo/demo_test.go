@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/test/e2e/servers"
 )
 
@@ -92,7 +92,7 @@ func TestBuildsAreToldWhenTheyAreSlow(t *testing.T) {
 		{time.Second / 2, nil},
 		{40 * time.Second, []string{"Building etcd", "after 16s", "after 31s", "is built, in 40s"}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var said strings.Builder
 			err := told(&said, "etcd", func() error { time.Sleep(c.takes); return nil })
 			lines := slices.Collect(strings.Lines(said.String()))

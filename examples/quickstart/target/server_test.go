@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/bubble"
 )
 
 func newTarget(t *testing.T, dir string) *httptest.Server {
@@ -107,7 +109,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestAHungRequestGoesOnWhenTheModeChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, err := openStore(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +138,7 @@ func TestAHungRequestGoesOnWhenTheModeChanges(t *testing.T) {
 }
 
 func TestASlowRequestLandsAfterItsClientHasGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, err := openStore(t.TempDir())
 		if err != nil {
 			t.Fatal(err)

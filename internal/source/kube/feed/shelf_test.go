@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/bubble"
 	"github.com/pawlsync/pawl/internal/source"
 )
 
@@ -106,7 +107,7 @@ func asks(key, payload string) Entry {
 
 // play runs a shelf in a bubble; settle waits until all is told.
 func play(t *testing.T, s *Shelf, in *scribe, script func(expect func(want string))) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s.wake = make(chan struct{}, 1) // of this bubble
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
