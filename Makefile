@@ -55,6 +55,8 @@ test: plugins ## every test of every module, with the race detector
 	@echo "== test what takes too long with the race detector"
 	@$(GO) test -timeout 60m -run TestEachCheckFailsOnTheFaultMadeForIt ./internal/conformance
 	@$(GO) test -timeout 60m ./engine/saga
+	@echo "== test whether a neighbour suffers, with nothing beside it"
+	@$(GO) test -timeout 60m ./test/hostile
 
 .PHONY: test-quick
 test-quick: plugins ## the quick tests alone, without the race detector

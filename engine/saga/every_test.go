@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // shapes are the ways in which n steps can go to two targets: the first to target 0.
@@ -167,7 +168,7 @@ func TestEverySagaEndsInAllOrNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("%d steps", n), func(t *testing.T) {
 			t.Parallel()
 			bs := bounds[n]
-			if testing.Short() || raceEnabled {
+			if testing.Short() || race.Enabled {
 				bs = smallBounds[n]
 			}
 			for _, b := range bs {

@@ -3,6 +3,8 @@ package saga
 import (
 	"fmt"
 	"testing"
+
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // everyRivals calls f with each plan of two sagas of n steps on the same objects.
@@ -42,7 +44,7 @@ func TestOfRivalsOneWinsOrNone(t *testing.T) {
 		1: {{budget{1, 1, 0, 0, 0}, 1}, {budget{1, 0, 1, 0, 0}, 1}, {budget{0, 1, 1, 0, 0}, 1}},
 		2: {{budget{0, 0, 0, 0, 0}, 1}, {budget{1, 0, 0, 0, 0}, 13}, {budget{0, 1, 0, 0, 0}, 5}, {budget{0, 0, 1, 0, 0}, 13}, {budget{1, 1, 0, 0, 0}, 71}},
 	}
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		bounds = [...][]bound{
 			1: {{budget{1, 0, 0, 0, 0}, 1}},
 			2: {{budget{0, 0, 0, 0, 0}, 29}, {budget{0, 1, 0, 0, 0}, 61}},

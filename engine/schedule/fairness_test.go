@@ -6,11 +6,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 func TestFairness_AMillionWaitingDelayNoOther(t *testing.T) {
 	n := 1_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		n = 50_000
 	}
 	s := New(Options{})

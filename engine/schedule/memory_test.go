@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/engine/record"
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // heapBytes is what lives after a collection.
@@ -27,7 +28,7 @@ func TestMemory_UnderAHundredBytesAnEntry(t *testing.T) {
 	switch {
 	case testing.Short():
 		sizes = []int{200_000}
-	case raceEnabled: // the sizes are the same, only slower
+	case race.Enabled: // the sizes are the same, only slower
 		sizes = sizes[:1]
 	}
 	for _, n := range sizes {

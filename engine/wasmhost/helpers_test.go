@@ -16,6 +16,7 @@ import (
 	"github.com/pawlsync/pawl/engine/sink"
 	"github.com/pawlsync/pawl/engine/upstream"
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/race"
 
 	asm "github.com/pawlsync/pawl/internal/wasmasm"
 )
@@ -29,7 +30,7 @@ func newHost(tb testing.TB, log *slog.Logger) *wasmhost.Host {
 		tb.Fatal(err)
 	}
 	o := wasmhost.Options{CacheDir: filepath.Join(base, "pawl-test-wasm"), Logger: log}
-	if race {
+	if race.Enabled {
 		o.Compiler = compiler(tb)
 	}
 	h, err := wasmhost.New(tb.Context(), o)

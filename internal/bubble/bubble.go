@@ -16,13 +16,15 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // Test is synctest.Test; with the race detector, the whole process keeps to one
 // processor until the last bubble has ended.
 func Test(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	if raceDetector {
+	if race.Enabled {
 		enter()
 		defer leave()
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/engine/wasmhost"
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // faultsByCheck says which checks a fault fails beside the one whose name it
@@ -44,7 +45,7 @@ func TestEachCheckFailsOnTheFaultMadeForIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the kit once for each check")
 	}
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the kit is raced by the other tests; fifty runs of it take a minute without the detector, and ten with it: `make test` runs this one by itself")
 	}
 	for _, c := range Checks() {

@@ -215,7 +215,7 @@ func TestMetricsCoverPluginsAndEngine(t *testing.T) {
 		if err != nil || res.StatusCode != c.want {
 			t.Fatalf("with %q: status %d, %v; want %d", c.extra, res.StatusCode, err, c.want)
 		}
-		for _, name := range []string{"pawl_resources{", "pawl_plugin_instances{", "go_goroutines"} {
+		for _, name := range []string{"pawl_sink_ready{", "pawl_plugin_instances{", "go_goroutines"} {
 			if c.want == 200 && !bytes.Contains(body, []byte(name)) {
 				t.Errorf("/metrics lacks %s", name)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pawlsync/pawl/internal/race"
 )
 
 // The claim, and how it is judged.
@@ -19,7 +21,9 @@ const (
 	busyMost    = 3 // rounds in which the machine was too busy to tell, until it is given up
 )
 
-var neighbourFlag = flag.Bool("neighbour", true, "watch the neighbour; without it a trial takes a moment, and shows only how the module ends")
+// The race detector makes an allocation of a few MiB a matter of tens of
+// milliseconds for everybody, so that the claim is judged without it.
+var neighbourFlag = flag.Bool("neighbour", !race.Enabled, "watch the neighbour; without it a trial takes a moment, and shows only how the module ends")
 
 // round is one attack on the neighbour: before it, under it, and how the twin
 // fared at the same time.

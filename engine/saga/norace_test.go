@@ -1,5 +1,0 @@
-//go:build !race
-
-package saga
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package wasmhost_test
-
-const race = false
