@@ -42,6 +42,13 @@ export function equal(got, want, what) {
   if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
 
+// rows waits until the table has that many rows: a filter takes force a moment after it
+// was given, and the rows before it may hold what is waited for as well.
+export async function rows(page, want, what) {
+  const count = () => page.locator('tbody tr').count();
+  await page.waitForFunction((n) => document.querySelectorAll('tbody tr').length === n, want).catch(async () => equal(await count(), want, what));
+}
+
 // go shows a view and waits until it is there.
 export async function go(page, hash, heading) {
   await page.goto(base + hash);

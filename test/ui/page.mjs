@@ -1,7 +1,7 @@
 // The page of a daemon that asks nobody who they are.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { accessible, base, browser, claim, env, equal, go, open, picture } from './drive.mjs';
+import { accessible, base, browser, claim, env, equal, go, open, picture, rows } from './drive.mjs';
 
 const page = await open();
 const api = async (method, path, body) => {
@@ -37,7 +37,7 @@ await claim('the list goes from page to page and back', async () => {
   await page.locator('tbody th', { hasText: 'many/100' }).waitFor();
   await page.keyboard.press('n');
   await page.locator('tbody th', { hasText: 'many/229' }).waitFor();
-  equal(await page.locator('tbody tr').count(), 30, 'rows on the last page');
+  await rows(page, 30, 'rows on the last page');
   await page.keyboard.press('p');
   await page.locator('tbody th', { hasText: 'many/100' }).waitFor();
   await picture(page, 'resources-light');
@@ -47,7 +47,7 @@ await claim('filters by sink, prefix, phase and owner', async () => {
   await go(page, '#/resources', 'Resources');
   await page.getByLabel('Sink', { exact: true }).selectOption('mirror');
   await page.locator('tbody th', { hasText: 'waits' }).waitFor();
-  equal(await page.locator('tbody tr').count(), 1, 'resources of mirror');
+  await rows(page, 1, 'resources of mirror');
   await go(page, '#/resources?phase=Stalled,Pending,Delivering', 'Resources');
   await page.locator('tbody th', { hasText: 'waits' }).waitFor();
   equal(await texts(page.locator('tbody th')), ['waits'], 'what waits');
@@ -56,7 +56,7 @@ await claim('filters by sink, prefix, phase and owner', async () => {
   await page.getByLabel('Owner').press('Enter');
   await page.waitForURL(/owner=manifests/);
   await page.locator('tbody th', { hasText: 'house/attic' }).waitFor();
-  equal(await page.locator('tbody tr').count(), 6, 'what manifests owns');
+  await rows(page, 6, 'what manifests owns');
   await go(page, '#/resources?prefix=nothing', 'Resources');
   await page.getByText('Nothing fits these filters').waitFor();
 });
