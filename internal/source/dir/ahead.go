@@ -9,11 +9,26 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Files are read ahead of those that are told: so many, and so many bytes of them.
+// Files are read ahead of those that are told: so many bytes of them, and so many batches.
 const (
-	aheadFiles = 512
-	aheadBytes = 16 << 20
+	aheadBytes   = 16 << 20
+	aheadBatches = 32
 )
+
+// A batch is read by one worker, which waking takes more than reading a file. One of large
+// files has one.
+const (
+	batchFiles = 16
+	batchBytes = 64 << 10
+)
+
+// batch is a run of files.
+type batch struct {
+	paths  []string
+	errs   []error // of their checks
+	weight int64   // bytes that it may take of aheadBytes
+	done   chan []reading
+}
 
 // readAhead reads files, on all processors, and returns what came of them in their
 // order. It ends early when ctx does.
@@ -23,28 +38,42 @@ func (f *full) readAhead(ctx context.Context, todo []string) iter.Seq[reading] {
 		var workers sync.WaitGroup
 		defer workers.Wait() // they read what the caller is about to change
 		defer cancel()
-		var done [aheadFiles]chan reading // of the i-th file: i % aheadFiles
-		for i := range done {
-			done[i] = make(chan reading, 1)
-		}
-		jobs, room := make(chan int), semaphore.NewWeighted(aheadBytes)
-		weights := make(chan int64, aheadFiles-1) // in the order of the files; with it no channel of done is used twice at once
-		go f.dispatch(ctx, todo, room, weights, jobs)
+		jobs, order, room := make(chan *batch), make(chan *batch, aheadBatches), semaphore.NewWeighted(aheadBytes)
+		workers.Go(func() { f.dispatch(ctx, todo, room, jobs, order) })
 		for range max(2, runtime.GOMAXPROCS(0)) {
 			workers.Go(func() {
 				l := loader{Source: f.Source}
-				for i := range jobs {
-					done[i%aheadFiles] <- l.look(f.list, todo[i], f.old.files[todo[i]], true)
+				for b := range jobs {
+					b.done <- f.readBatch(&l, b)
 				}
 			})
 		}
-		for i := range todo {
-			select {
-			case r := <-done[i%aheadFiles]:
-				room.Release(<-weights)
-				if !yield(r) {
+		for b := range order {
+			readings := <-b.done
+			room.Release(b.weight)
+			for _, r := range readings {
+				if ctx.Err() != nil || !yield(r) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// dispatch hands out batches as there is room for them, and tells their order. All that
+// are in order were handed out.
+func (f *full) dispatch(ctx context.Context, todo []string, room *semaphore.Weighted, jobs, order chan<- *batch) {
+	defer close(order)
+	defer close(jobs)
+	for len(todo) > 0 {
+		b := f.nextBatch(todo)
+		todo = todo[len(b.paths):]
+		if room.Acquire(ctx, b.weight) != nil {
+			return
+		}
+		for _, to := range []chan<- *batch{jobs, order} {
+			select {
+			case to <- b:
 			case <-ctx.Done():
 				return
 			}
@@ -52,26 +81,24 @@ func (f *full) readAhead(ctx context.Context, todo []string) iter.Seq[reading] {
 	}
 }
 
-// dispatch hands out files as there is room for them.
-func (f *full) dispatch(ctx context.Context, todo []string, room *semaphore.Weighted, weights chan<- int64, jobs chan<- int) {
-	defer close(jobs)
-	for i, p := range todo {
-		weight := int64(1)
-		if info, err := f.fs.stat(f.at(p)); err == nil {
-			weight = min(1+info.Size(), aheadBytes)
-		}
-		if room.Acquire(ctx, weight) != nil {
-			return
-		}
-		select {
-		case weights <- weight:
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case jobs <- i:
-		case <-ctx.Done():
-			return
+// nextBatch takes files from the front of todo, and checks them.
+func (f *full) nextBatch(todo []string) *batch {
+	b := &batch{done: make(chan []reading, 1)}
+	for _, p := range todo[:min(len(todo), batchFiles)] {
+		size, err := f.check(p)
+		b.errs = append(b.errs, err)
+		if b.weight += 1 + size; b.weight >= batchBytes {
+			break
 		}
 	}
+	b.paths, b.weight = todo[:len(b.errs)], min(b.weight, aheadBytes)
+	return b
+}
+
+func (f *full) readBatch(l *loader, b *batch) []reading {
+	readings := make([]reading, len(b.paths))
+	for i, p := range b.paths {
+		readings[i] = l.look(f.list, p, b.errs[i], f.old.files[p], true)
+	}
+	return readings
 }

@@ -170,7 +170,8 @@ func (c *changes) tell(ctx context.Context, todo []string) (again bool) {
 			return false
 		}
 		old := c.index.files[p]
-		r := l.look(c.list, p, old, false)
+		_, err := c.check(p)
+		r := l.look(c.list, p, err, old, false)
 		if r.doubtful && c.Source.doubt(p) {
 			c.doubt = true
 			c.w.note(p)

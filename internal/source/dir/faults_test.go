@@ -20,7 +20,7 @@ func broken(fails func(name string) error) func(*Source) {
 			if err := fails(name); err != nil {
 				return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 			}
-			return os.Open(name)
+			return system.open(name)
 		}
 		s.fs.readDir = func(name string) ([]fs.DirEntry, error) {
 			if err := fails(name); err != nil {

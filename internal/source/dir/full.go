@@ -171,7 +171,8 @@ func (f *full) asRead() bool {
 		if info, err := f.fs.stat(f.at(p)); err == nil && stampOf(info) == k.stamp {
 			continue
 		}
-		if !l.look(list, p, k, false).same {
+		_, err := f.check(p)
+		if !l.look(list, p, err, k, false).same {
 			return false
 		}
 	}

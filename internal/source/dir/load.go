@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -17,9 +16,6 @@ import (
 	"github.com/pawlsync/pawl/internal/manifest"
 	"github.com/pawlsync/pawl/internal/source"
 )
-
-// maxFileBytes bounds a file; it is held in memory while it is read.
-const maxFileBytes = 64 << 20
 
 // reading is what came of reading a file.
 type reading struct {
@@ -36,25 +32,30 @@ type reading struct {
 // loader reads files, one at a time.
 type loader struct {
 	*Source
-	buf bytes.Buffer // used again; nothing that is parsed refers to it
+	buf []byte // used again; nothing that is parsed refers to it
 }
 
 // look reads the file at p, or keeps what it had where it is below a directory that
-// can't be read. What ends in / stands for such a directory itself.
-func (l *loader) look(list *listing, p string, old *known, reread bool) reading {
+// can't be read. What ends in / stands for such a directory itself. checked is what check
+// said of p.
+func (l *loader) look(list *listing, p string, checked error, old *known, reread bool) reading {
 	if dir, err := list.brokenAbove(p); err != nil {
 		return keepAll(p, old, unreadable(dir, err))
 	}
 	if !l.reads(list, p) {
 		return reading{path: p, gone: true}
 	}
-	return l.load(p, old, reread)
+	return l.load(p, checked, old, reread)
 }
 
 // load reads the file at p. old is what is known of it, or nil. reread parses it even
 // where it did not change.
-func (l *loader) load(p string, old *known, reread bool) reading {
-	st, err := l.read(p)
+func (l *loader) load(p string, checked error, old *known, reread bool) reading {
+	var st stamp
+	err := checked
+	if err == nil {
+		st, err = l.read(p)
+	}
 	switch {
 	case isGone(err):
 		return reading{path: p, gone: true}
@@ -66,18 +67,17 @@ func (l *loader) load(p string, old *known, reread bool) reading {
 		return keepAll(p, old, unreadable(p, err))
 	}
 	now := time.Now()
-	content := l.buf.Bytes()
-	k := &known{stamp: st.trusted(now), sum: max(maphash.Bytes(l.seed, content), 1)}
+	k := &known{stamp: st.trusted(now), sum: max(maphash.Bytes(l.seed, l.buf), 1)}
 	if old != nil && !reread && old.sum == k.sum {
 		k.docs, k.blind = old.docs, old.blind
 		return reading{path: p, same: true, known: k}
 	}
-	if len(bytes.TrimSpace(content)) == 0 {
+	if len(bytes.TrimSpace(l.buf)) == 0 {
 		r := keepAll(p, old, fmt.Errorf("%s %w", p, errEmpty))
 		r.doubtful = within(st.age(now), patience*l.opts.Settle)
 		return r
 	}
-	r := l.parse(p, content, k, old)
+	r := l.parse(p, l.buf, k, old)
 	// What parses may be the first half of something, and what does not is likely to be.
 	r.doubtful = within(st.age(now), l.opts.Settle) || len(r.kept) > 0 && within(st.age(now), patience*l.opts.Settle)
 	return r
@@ -90,53 +90,6 @@ func within(age, d time.Duration) bool { return -d < age && age < d }
 // isGone reports whether there is no such file.
 func isGone(err error) bool {
 	return errors.Is(err, errGone) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// read reads the file at p into buf.
-func (l *loader) read(p string) (stamp, error) {
-	l.buf.Reset()
-	name := l.at(p)
-	info, err := l.fs.stat(name) // before open, which would wait at a pipe
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if _, err := l.fs.lstat(name); err == nil {
-			return stamp{}, errDangling
-		}
-		return stamp{}, errGone
-	case err != nil:
-		return stamp{}, plain(err)
-	case info.IsDir():
-		return stamp{}, errGone
-	case !info.Mode().IsRegular():
-		return stamp{}, errNoFile
-	case info.Size() > maxFileBytes:
-		return stamp{}, fmt.Errorf("has more than %d MiB; make several files of it", maxFileBytes>>20)
-	}
-	f, err := l.fs.open(name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return stamp{}, errChanging // it was there a moment ago
-		}
-		return stamp{}, plain(err)
-	}
-	defer f.Close()
-	before, err := f.Stat()
-	if err != nil {
-		return stamp{}, plain(err)
-	}
-	// One byte more than it has tells that it grows, and one that grows has no end.
-	if _, err := l.buf.ReadFrom(io.LimitReader(f, before.Size()+1)); err != nil {
-		return stamp{}, plain(err)
-	}
-	after, err := f.Stat()
-	if err != nil {
-		return stamp{}, plain(err)
-	}
-	st := stampOf(after)
-	if st != stampOf(before) || st.size != int64(l.buf.Len()) {
-		return stamp{}, errChanging
-	}
-	return st, nil
 }
 
 // keepAll keeps all that is known of p, which can't be read.

@@ -54,7 +54,7 @@ func TestADocumentThatMovesWhileEverythingIsReadIsNotDeleted(t *testing.T) {
 				default:
 				}
 			}
-			return os.Open(name)
+			return system.open(name)
 		}
 	})
 	moving <- struct{}{}

@@ -78,13 +78,12 @@ func TestAFullSetWaitsForWhatIsBeingWritten(t *testing.T) {
 	looked := false
 	run(t, root, d, func(s *Source) {
 		s.fs.open = func(name string) (file, error) {
-			if f, err := os.Open(name); looked || err != nil {
+			f, err := system.open(name)
+			if looked || err != nil {
 				return f, err
 			}
 			looked = true
-			f, err := os.Open(name)
-			t.Cleanup(func() { f.Close() })
-			return whenClosed{f, func() { write(t, root, "a.yaml", whole) }}, err
+			return whenClosed{f, func() { write(t, root, "a.yaml", whole) }}, nil
 		}
 	})
 	d.wants("a=2", "b=2")
@@ -93,13 +92,13 @@ func TestAFullSetWaitsForWhatIsBeingWritten(t *testing.T) {
 
 // whenClosed does something when it is closed.
 type whenClosed struct {
-	*os.File
+	file
 	do func()
 }
 
 func (f whenClosed) Close() error {
 	f.do()
-	return f.File.Close()
+	return f.file.Close()
 }
 
 func TestAFileThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
@@ -110,11 +109,11 @@ func TestAFileThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	times := 0
 	run(t, root, d, func(s *Source) {
 		s.fs.open = func(name string) (file, error) {
-			f, err := os.Open(name)
+			f, err := system.open(name)
 			if times++; times > 2 || err != nil {
 				return f, err
 			}
-			return appending{f, t}, nil
+			return appending{f, name, t}, nil
 		}
 	})
 	d.wants("a=1", "b=1")
@@ -124,14 +123,15 @@ func TestAFileThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 
 // appending grows while it is read.
 type appending struct {
-	*os.File
-	t *testing.T
+	file
+	name string
+	t    *testing.T
 }
 
 func (f appending) Read(p []byte) (int, error) {
-	n, err := f.File.Read(p)
+	n, err := f.file.Read(p)
 	if n > 0 {
-		g, err := os.OpenFile(f.Name(), os.O_APPEND|os.O_WRONLY, 0)
+		g, err := os.OpenFile(f.name, os.O_APPEND|os.O_WRONLY, 0)
 		must(f.t, err)
 		_, err = g.WriteString("# more\n")
 		must(f.t, err)
@@ -147,8 +147,8 @@ func TestAFileThatNeverIsQuietIsTold(t *testing.T) {
 	stop()
 	run(t, root, d, func(s *Source) {
 		s.fs.open = func(name string) (file, error) {
-			f, err := os.Open(name)
-			return appending{f, t}, err
+			f, err := system.open(name)
+			return appending{f, name, t}, err
 		}
 	})
 	d.says("a.yaml", "a.yaml changes all the time")

@@ -1,16 +1,7 @@
 package dir
 
-import (
-	"io/fs"
-	"syscall"
-)
+import "syscall"
 
-// stampOf reads what tells one state of a file from another.
-func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), modified: info.ModTime().UnixNano()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.changed = st.Ctimespec.Nano()
-		s.id = fileID{uint64(st.Dev), st.Ino}
-	}
-	return s
+func stampOfStat(st *syscall.Stat_t) stamp {
+	return stamp{size: st.Size, modified: st.Mtimespec.Nano(), changed: st.Ctimespec.Nano(), id: fileID{uint64(st.Dev), st.Ino}}
 }

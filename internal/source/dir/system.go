@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"io"
 	"io/fs"
 	"os"
 )
@@ -11,17 +12,14 @@ type fileSystem struct {
 	lstat    func(name string) (fs.FileInfo, error)
 	readDir  func(name string) ([]fs.DirEntry, error)
 	readFile func(name string) ([]byte, error) // of ignore files
-	open     func(name string) (file, error)
+	open     func(name string) (file, error)   // does not wait at a pipe
 }
 
 // file is an open document.
 type file interface {
-	Stat() (fs.FileInfo, error)
-	Read(p []byte) (int, error)
-	Close() error
+	io.ReadCloser
+	// stamp returns errNoFile where it is no regular file.
+	stamp() (stamp, error)
 }
 
-var system = fileSystem{
-	stat: os.Stat, lstat: os.Lstat, readDir: os.ReadDir, readFile: os.ReadFile,
-	open: func(name string) (file, error) { return os.Open(name) },
-}
+var system = fileSystem{stat: os.Stat, lstat: os.Lstat, readDir: os.ReadDir, readFile: os.ReadFile, open: openFile}
