@@ -202,11 +202,12 @@ sinks:
     upstreams: [shop]
     config: {path: "/objects/{key}"}
     drift_interval: %s
+    poll_interval: %s
     startup_check: false
     retry: {base: 100ms, max: 1s}
     breaker: {probe_base: 100ms, probe_max: 500ms}
 sources:
-`, filepath.Join(dir, "store"), k.socket, filepath.Join(s.bin, "wasm"), at.url, every)+sources)
+`, filepath.Join(dir, "store"), k.socket, filepath.Join(s.bin, "wasm"), at.url, every, every)+sources)
 	k.start(t)
 	t.Cleanup(func() {
 		k.kill(t, os.Interrupt)

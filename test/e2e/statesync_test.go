@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -20,6 +22,7 @@ func TestStateSync(t *testing.T) {
 			{"DriftAndSuspension", (*stage).syncDrift},
 			{"WhatIsRefused", (*stage).syncRefusals},
 			{"DirectionsInbound", (*stage).syncInbound},
+			{"DirectionsBoth", (*stage).syncBoth},
 			{"PayloadsFromElsewhere", (*stage).syncPayloads},
 			{"DeletionUnderEachPolicy", (*stage).syncDeletions},
 			{"TheFinalizerStaysWhileTheTargetIsDown", (*stage).syncOwed},
@@ -248,4 +251,52 @@ func (s *stage) syncInbound(t *testing.T) {
 	s.remove(t, path)
 	s.eventuallyGone(t, path)
 	shop.has(t, "theirs", `{"a":1}`)
+}
+
+func (s *stage) syncBoth(t *testing.T) {
+	s.namespace(t, "both")
+	shop := s.shop(t)
+	k := s.keeper(t, shop, s.statesync("both", ""))
+	s.sync(t, "both", "b", `"sink":"web","direction":"Both","conflictPolicy":"TargetWins","payload":{"a":1}`)
+	s.wait(t, "both", "b", "Acked")
+	shop.has(t, "both/b", `{"a":1}`)
+	path := syncPath("both", "b")
+	observed := func(a float64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("its status shows a: %v", a), func() bool { return s.get(t, path).at("status", "observed", "content", "a") == a })
+	}
+
+	// What the target changed alone is taken over; the older words of the spec do not
+	// undo it, neither in a full set nor after a restart.
+	shop.put(t, "both/b", `{"a":2}`)
+	observed(2)
+	k.rescan(t, "team")
+	k.kill(t, os.Kill)
+	k.start(t)
+	s.wait(t, "both", "b", "Acked")
+	s.quiet(t, "both", "b", shop)
+	shop.has(t, "both/b", `{"a":2}`)
+
+	// What the spec changed alone is sent.
+	s.edit(t, path, `{"spec":{"payload":{"a":3}}}`)
+	s.wait(t, "both", "b", "Acked")
+	shop.has(t, "both/b", `{"a":3}`)
+
+	// Both changed while neither could know: the policy decides, once.
+	k.kill(t, os.Kill)
+	shop.put(t, "both/b", `{"a":4}`)
+	s.edit(t, path, `{"spec":{"payload":{"a":5}}}`)
+	k.start(t)
+	observed(4)
+	s.wait(t, "both", "b", "Acked")
+	shop.has(t, "both/b", `{"a":4}`)
+	s.edit(t, path, `{"spec":{"conflictPolicy":"SourceWins"}}`)
+	s.wait(t, "both", "b", "Acked")
+	k.kill(t, os.Kill)
+	shop.put(t, "both/b", `{"a":6}`)
+	s.edit(t, path, `{"spec":{"payload":{"a":7}}}`)
+	k.start(t)
+	eventually(t, "the spec's word arrives", func() bool { return shop.object(t, "both/b") == `{"a":7}` })
+	s.wait(t, "both", "b", "Acked")
+	s.quiet(t, "both", "b", shop)
 }

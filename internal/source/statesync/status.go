@@ -87,12 +87,20 @@ func resourceStatus(st *v1alpha1.StateSyncStatus, res *engine.Resource, show sho
 	if len(s.DriftPaths) > 0 {
 		observed(st).DriftPaths = s.DriftPaths
 	}
-	if o := s.Observed; o != nil {
+	switch o, d := s.Observed, &res.Desired; {
+	case o != nil:
 		st.Cursor = o.Cursor
-		observed(st).ContentHash = o.Hash.Hex()
-		if shown := show(res.Key.Sink, o.Content); shown != nil && len(shown) <= contentMax {
-			observed(st).Content = &runtime.RawExtension{Raw: shown}
-		}
+		found(st, show(res.Key.Sink, o.Content), o.Hash)
+	case d.Origin == record.FromTarget && !d.Tombstone: // taken over: what was found is what is desired
+		found(st, show(res.Key.Sink, d.Payload), d.Hash)
+	}
+}
+
+// found is what the target has, as it may be shown.
+func found(st *v1alpha1.StateSyncStatus, shown json.RawMessage, hash record.Hash) {
+	observed(st).ContentHash = hash.Hex()
+	if shown != nil && len(shown) <= contentMax {
+		observed(st).Content = &runtime.RawExtension{Raw: shown}
 	}
 }
 

@@ -146,6 +146,23 @@ func TestWhatTheTargetHasIsShownAsFarAsItMay(t *testing.T) {
 	}
 }
 
+func TestWhatWasTakenOverIsShown(t *testing.T) {
+	show := func(_ string, b []byte) json.RawMessage { return b }
+	res := acked()
+	res.Desired.Payload, res.Desired.Hash = []byte(`{"a":2}`), record.HashOf([]byte("y"))
+	if st := statusOf(known(), res, show, noon); st.Observed != nil && st.Observed.Content != nil {
+		t.Errorf("a payload of the source's own shows: %s", text(st))
+	}
+	res.Desired.Origin = record.FromTarget
+	if st := statusOf(known(), res, show, noon); st.Observed == nil || st.Observed.Content == nil || string(st.Observed.Content.Raw) != `{"a":2}` || st.Observed.ContentHash != res.Desired.Hash.Hex() {
+		t.Errorf("%s", text(st))
+	}
+	res.Desired.Payload, res.Desired.Tombstone = nil, true
+	if st := statusOf(known(), res, show, noon); st.Observed != nil && st.Observed.Content != nil {
+		t.Errorf("there is nothing at the target: %s", text(st))
+	}
+}
+
 func TestLongMessagesAreCut(t *testing.T) {
 	e := known()
 	e.refusal = errors.New("x" + strings.Repeat("ü", 20_000))
