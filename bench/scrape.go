@@ -43,8 +43,8 @@ func benchScrape(r *report) error {
 		return err
 	}
 	defer eng.Close(r.ctx)
-	registry.MustRegister(metrics.NewCollector(eng, saga.New(saga.Options{}).Stats,
-		func() []source.Status { return nil }, func() metrics.Plugins { return plugins }, api.Version{}))
+	gatherer := metrics.NewGatherer(registry, eng, saga.New(saga.Options{}).Stats,
+		func() []source.Status { return nil }, func() metrics.Plugins { return plugins }, api.Version{})
 	for i := range sinks {
 		key := record.Key{Sink: fmt.Sprintf("sink-%04d", i), Name: "resource"}
 		put, err := eng.Put(r.ctx, engine.Put{Key: key, Payload: payload(i)})
@@ -55,7 +55,7 @@ func benchScrape(r *report) error {
 			return err
 		}
 	}
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return measureScrapes(r, sinks, handler)
 }
 
@@ -64,7 +64,7 @@ func measureScrapes(r *report, sinks int, handler http.Handler) error {
 	size := 0
 	us, err := perCall(5*time.Second, func() error {
 		request := httptest.NewRequestWithContext(r.ctx, http.MethodGet, "/metrics", nil)
-		request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+		request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
 		request.Header.Set("Accept-Encoding", "gzip")
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)

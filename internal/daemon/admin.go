@@ -20,7 +20,7 @@ import (
 
 // openAdmin answers at server.admin_address until stop; where that is empty, it does
 // nothing. A profile under way at the end is cut off.
-func (d *daemon) openAdmin(ctx context.Context, s config.Server, registry *prometheus.Registry) error {
+func (d *daemon) openAdmin(ctx context.Context, s config.Server, g prometheus.Gatherer) error {
 	if s.AdminAddress == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (d *daemon) openAdmin(ctx context.Context, s config.Server, registry *prome
 	case err != nil:
 		return fmt.Errorf("the daemon can't listen at server.admin_address: %w", err)
 	}
-	handler := noOtherSite(adminHandler(d.server.Handler(), registry))
+	handler := noOtherSite(adminHandler(d.server.Handler(), g))
 	if isLoopback(l.Addr().String()) {
 		handler = onlyThisMachine(handler)
 	}
@@ -49,7 +49,7 @@ func (d *daemon) openAdmin(ctx context.Context, s config.Server, registry *prome
 }
 
 // adminHandler has the runtime's profiles and the metrics, and hands the probes to the API.
-func adminHandler(api http.Handler, registry *prometheus.Registry) http.Handler {
+func adminHandler(api http.Handler, g prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and the profiles that have a name
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -57,7 +57,7 @@ func adminHandler(api http.Handler, registry *prometheus.Registry) http.Handler 
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.Handle("GET /livez", api)
 	mux.Handle("GET /readyz", api)
 	return mux

@@ -13,9 +13,9 @@ import (
 // diagnostics are what a debug bundle has of the daemon; they implement
 // server.Diagnostics.
 type diagnostics struct {
-	inForce  func() *config.Config
-	registry *prometheus.Registry
-	options  Options
+	inForce func() *config.Config
+	metrics prometheus.Gatherer
+	options Options
 }
 
 // Config implements server.Diagnostics.
@@ -30,7 +30,7 @@ func (d *diagnostics) Mask(text string) string { return d.options.secrets.mask(t
 // Metrics implements server.Diagnostics, also where metrics.enabled is false. What can't
 // be collected is left out.
 func (d *diagnostics) Metrics(w io.Writer) error {
-	families, err := d.registry.Gather()
+	families, err := d.metrics.Gather()
 	if len(families) == 0 {
 		return err
 	}

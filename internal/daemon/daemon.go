@@ -220,8 +220,8 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 	}
 	d.sources = source.New(source.Options{Engine: d.engine, Sources: sources, GroupMax: min(sourceGroup, c.Limits.BatchMax), Logger: o.Logger, Observer: observer})
 	d.keep(ctx, observer)
-	registry.MustRegister(metrics.NewCollector(d.engine, d.sagas.Stats, d.sources.Figures, d.targets.pluginStats, o.Version))
-	so, err := serverOptions(c, o, d.engine, d.sagas, registry)
+	gatherer := metrics.NewGatherer(registry, d.engine, d.sagas.Stats, d.sources.Figures, d.targets.pluginStats, o.Version)
+	so, err := serverOptions(c, o, d.engine, d.sagas, gatherer)
 	if err == nil {
 		d.keepCertificates(ctx, so.Certificates, registry)
 		showAccess(&so, registry, observer)
@@ -229,12 +229,12 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 		if o.Reload != nil {
 			so.Reloader = watch
 		}
-		so.Diagnostics = &diagnostics{inForce: func() *config.Config { return watch.reloader.current() }, registry: registry, options: o}
+		so.Diagnostics = &diagnostics{inForce: func() *config.Config { return watch.reloader.current() }, metrics: gatherer, options: o}
 		so.Relay, so.Sources, so.Store, so.Totals = d.receiver(observer), d.sources, storeCare{d.store}, totals
 		d.server, err = server.New(so)
 	}
 	if err == nil {
-		err = d.openAdmin(ctx, c.Server, registry)
+		err = d.openAdmin(ctx, c.Server, gatherer)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.stop(ctx, 0))
@@ -324,10 +324,10 @@ func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	return errors.Join(err, d.targets.closePlugins())
 }
 
-// metricsHandler serves the registry; nil where metrics are off.
-func metricsHandler(c *config.Config, registry *prometheus.Registry) http.Handler {
+// metricsHandler serves what g gathers; nil where metrics are off.
+func metricsHandler(c *config.Config, g prometheus.Gatherer) http.Handler {
 	if !c.Metrics.Enabled {
 		return nil
 	}
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

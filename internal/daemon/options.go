@@ -179,9 +179,9 @@ func secret(s config.Secret) upstream.Secret {
 
 // serverOptions also loads the API's certificate and reads the templates, so that it
 // can fail.
-func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sagas, registry *prometheus.Registry) (server.Options, error) {
+func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sagas, g prometheus.Gatherer) (server.Options, error) {
 	out := server.Options{
-		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, LogLevel: o.LogLevel, Metrics: metricsHandler(c, registry),
+		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, LogLevel: o.LogLevel, Metrics: metricsHandler(c, g),
 		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes), BatchMax: c.Limits.BatchMax,
 		RequestMaxBytes: int64(c.Server.MaxRequestBytes),
 		ShutdownGrace:   c.Server.ShutdownGrace,

@@ -39,8 +39,8 @@ func noSagas() saga.Stats { return saga.Stats{} }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// busy returns a registry that has seen something of everything.
-func busy(t *testing.T) *prometheus.Registry {
+// busy returns a gatherer that has seen something of everything.
+func busy(t *testing.T) *Gatherer {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	o := New(reg)
@@ -81,15 +81,14 @@ func busy(t *testing.T) *prometheus.Registry {
 	held := []source.Status{
 		{Name: "edges", Senders: true, Up: true}, {Name: "edge-1", Group: "edges", Up: true, ContactAt: noon}, {Name: "files", Up: true, Resources: 12, Held: 3, Kept: 1, FullAt: noon.Add(500 * time.Millisecond)},
 	}
-	c := NewCollector(f, func() saga.Stats { return saga.Stats{Running: 4, Unresolved: 2} }, func() []source.Status { return held }, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
-	c.now = func() time.Time { return noon }
-	reg.MustRegister(c)
+	g := NewGatherer(reg, f, func() saga.Stats { return saga.Stats{Running: 4, Unresolved: 2} }, func() []source.Status { return held }, func() Plugins { return plugins }, api.Version{Version: "1.0", Go: "go1.26"})
+	g.now = func() time.Time { return noon }
 	reg.MustRegister(NewCertificateCollector(func() access.CertificateStatus {
 		return access.CertificateStatus{NotAfter: noon, ClientsEnd: noon.Add(time.Hour), Problem: "half-written", Read: map[string]int{"read": 2, "refused": 1}}
 	}))
 	o.Denied(access.DeniedScope)
 	reg.MustRegister(NewTokensCollector(func() error { return errors.New("line 2") }))
-	return reg
+	return g
 }
 
 func TestReferenceIsFresh(t *testing.T) {
@@ -168,7 +167,7 @@ pawl_puts_total{outcome="invalid",sink="web"} 1
 }
 
 func TestAScrapeShowsWhatTheEngineSays(t *testing.T) {
-	reg := busy(t)
+	g := busy(t)
 	for _, c := range []struct{ name, lines string }{
 		{"pawl_breaker_state", `pawl_breaker_state{sink="web",state="closed"} 0
 pawl_breaker_state{sink="web",state="half-open"} 0
@@ -214,7 +213,7 @@ pawl_tls_certificate_replacements_total{result="refused"} 1`},
 	} {
 		m := find(t, c.name)
 		want := fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n%s\n", m.name, m.help, m.name, m.kind, c.lines)
-		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), c.name); err != nil {
+		if err := testutil.GatherAndCompare(g, strings.NewReader(want), c.name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -224,9 +223,7 @@ pawl_tls_certificate_replacements_total{result="refused"} 1`},
 func TestWhatASinkNeverHadIsLeftOutAndWhatItHadStaysAtZero(t *testing.T) {
 	f := &figures{sinks: []engine.SinkStatus{{Name: "web", Counts: map[record.Phase]int{record.Pending: 4}, InFlight: 2, Waiting: [3]int{1, 0, 0}}}}
 	plugins := Plugins{Sinks: []PluginStats{{"web", "http", wasmhost.Stats{HeldBytes: 5}}}}
-	c := NewCollector(f, noSagas, nil, func() Plugins { return plugins }, api.Version{})
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(c)
+	g := NewGatherer(prometheus.NewRegistry(), f, noSagas, nil, func() Plugins { return plugins }, api.Version{})
 	says := func(lines ...string) {
 		t.Helper()
 		var want strings.Builder
@@ -242,7 +239,7 @@ func TestWhatASinkNeverHadIsLeftOutAndWhatItHadStaysAtZero(t *testing.T) {
 				}
 			}
 		}
-		if err := testutil.GatherAndCompare(reg, strings.NewReader(want.String()), "pawl_plugin_held_bytes", "pawl_resources", "pawl_waiting_resources"); err != nil {
+		if err := testutil.GatherAndCompare(g, strings.NewReader(want.String()), "pawl_plugin_held_bytes", "pawl_resources", "pawl_waiting_resources"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -253,8 +250,10 @@ func TestWhatASinkNeverHadIsLeftOutAndWhatItHadStaysAtZero(t *testing.T) {
 	says(`pawl_plugin_held_bytes{plugin="http2",sink="web"} 6`, `pawl_resources{phase="Acked",sink="web"} 4`, `pawl_resources{phase="Pending",sink="web"} 0`, `pawl_waiting_resources{class="fresh",sink="web"} 0`)
 	f.sinks, plugins.Sinks = nil, nil
 	says()
-	if len(c.book.sinks) > 0 {
-		t.Errorf("of sinks that are gone is remembered: %v", c.book.sinks)
+	for name, f := range g.book.families {
+		if slices.Contains(f.labels, "sink") && len(f.series)+len(f.order) > 0 {
+			t.Errorf("of sinks that are gone %s remembers %v", name, f.series)
+		}
 	}
 }
 
@@ -286,9 +285,8 @@ func TestDurationsHaveNativeAndClassicBuckets(t *testing.T) {
 }
 
 func TestWhatTheStoreDoesNotKnowIsAbsent(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(NewCollector(&figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, noSagas, nil, nil, api.Version{}))
-	if n, err := testutil.GatherAndCount(reg, "pawl_store_free_bytes", "pawl_store_garbage_bytes"); n != 0 || err != nil {
+	g := NewGatherer(prometheus.NewRegistry(), &figures{stats: engine.Stats{Store: outbox.Stats{FreeBytes: -1, GarbageBytes: -1}}}, noSagas, nil, nil, api.Version{})
+	if n, err := testutil.GatherAndCount(g, "pawl_store_free_bytes", "pawl_store_garbage_bytes"); n != 0 || err != nil {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

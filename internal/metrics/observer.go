@@ -1,6 +1,6 @@
 // Package metrics shows a running engine to Prometheus: New is an
-// engine.Observer, a saga.Observer and a source.Observer, that counts what happens, NewCollector reads at each scrape
-// what is. docs/metrics.md is generated from the table of metrics.
+// engine.Observer, a saga.Observer and a source.Observer, that counts what happens, NewGatherer adds what is, read at each
+// scrape. docs/metrics.md is generated from the table of metrics.
 //
 // Labels are bounded: sinks, phases, outcomes, operations, statuses and plugins,
 // never a key.

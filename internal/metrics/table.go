@@ -134,10 +134,3 @@ func (m metric) histogram(buckets []float64) *prometheus.HistogramVec {
 func (m metric) desc() *prometheus.Desc {
 	return prometheus.NewDesc(m.name, m.help, m.labels, nil)
 }
-
-func (m metric) valueType() prometheus.ValueType {
-	if m.kind == counter {
-		return prometheus.CounterValue
-	}
-	return prometheus.GaugeValue
-}
