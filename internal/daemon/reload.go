@@ -54,14 +54,14 @@ func (r *reloader) reload(ctx context.Context, dryRun bool) api.Reload {
 	out := api.Reload{DryRun: dryRun, File: r.inForce.File, At: time.Now(), Changes: []api.ConfigChange{}}
 	next, err := r.read()
 	if err != nil {
-		return r.refuse(out, err)
+		return r.refuse(ctx, out, err)
 	}
 	merged := r.inForce.Over(next)
 	out.File = next.File
 	out.Changes = changesOf(config.Compare(r.inForce, merged), config.Compare(merged, next))
 	d, err := openDraft(ctx, r.keeper.targets, r.inForce, merged, r.options, r.keeper.destined, func() *engine.Engine { return r.engine })
 	if err != nil {
-		return r.refuse(out, err)
+		return r.refuse(ctx, out, err)
 	}
 	d.tell(&out)
 	if dryRun {
@@ -77,10 +77,10 @@ func (r *reloader) reload(ctx context.Context, dryRun bool) api.Reload {
 }
 
 // refuse leaves everything as it is.
-func (r *reloader) refuse(out api.Reload, err error) api.Reload {
+func (r *reloader) refuse(ctx context.Context, out api.Reload, err error) api.Reload {
 	out.Result = api.ReloadRefused
 	out.Errors = errorsOf(err)
-	if out.DryRun {
+	if out.DryRun || ctx.Err() != nil { // the daemon ends: nothing is wrong with the file
 		return out
 	}
 	r.observer.ReloadDone(out.Result, len(r.Status().Restart))

@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -11,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawlsync/pawl/config"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
+	"github.com/pawlsync/pawl/internal/metrics"
 )
 
 // byHand leaves it to the test when the daemon looks.
@@ -286,5 +293,23 @@ func TestManySinksThatAreGoneLeaveNothingBehind(t *testing.T) {
 		if heapNow > heap+heap/4 || goroutinesNow > goroutines+sinks/2 {
 			t.Errorf("after %d rounds: heap %d KiB, then %d; goroutines %d, then %d", n+2, heap>>10, heapNow>>10, goroutines, goroutinesNow)
 		}
+	}
+}
+
+func TestAReloadThatAStopCutsOffIsNoFaultOfTheFile(t *testing.T) {
+	var said strings.Builder
+	c := &config.Config{File: "pawl.yaml"}
+	r := newReloader(c, Options{
+		Logger: slog.New(slog.NewTextHandler(&said, nil)),
+		Reload: func() (*config.Config, error) { return nil, errors.New("cut off") },
+	})
+	r.observer = metrics.New(prometheus.NewRegistry())
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if out := r.reload(ctx, false); out.Result != api.ReloadRefused || !r.Status().RefusedAt.IsZero() || said.Len() > 0 {
+		t.Errorf("a stop is told as a refusal: %+v\n%s", r.Status(), said.String())
+	}
+	if r.reload(t.Context(), false); r.Status().RefusedAt.IsZero() || !strings.Contains(said.String(), "cut off") {
+		t.Errorf("a refusal is not told: %+v\n%s", r.Status(), said.String())
 	}
 }

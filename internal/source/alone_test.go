@@ -36,3 +36,16 @@ func TestASourceThatIsEndedInTheWaitForItsTurnIsNotTakenForItsSuccessor(t *testi
 		t.Error("it got the one that was ended")
 	}
 }
+
+// The set that a sender completed is its successor's to hear of, which reads the books
+// anew: one that was ended writes them no more.
+func TestASenderThatIsEndedCompletesNothing(t *testing.T) {
+	m := New(Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	defer m.Close()
+	in := newInlet(m, Spec{Name: "edge-1"}, "edges")
+	in.over = true
+	(&Sender{in}).Complete() // there is no engine to keep books in
+	if !in.fullAt.IsZero() {
+		t.Errorf("its set is complete at %v", in.fullAt)
+	}
+}

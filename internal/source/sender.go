@@ -152,9 +152,15 @@ func (s *Sender) DeleteBatch(ctx context.Context, dels []engine.Delete) []engine
 }
 
 // Complete notes that the sender has told all that it has, its deletions included:
-// for a restored store that counts as its full set.
+// for a restored store that counts as its full set. Of one that was ended it is not
+// noted: the sender compares again, and its successor hears it.
 func (s *Sender) Complete() {
 	in := s.in
+	in.turn.RLock()
+	defer in.turn.RUnlock()
+	if in.over {
+		return
+	}
 	in.mu.Lock()
 	in.mended(true)
 	n := in.owned.n
