@@ -45,6 +45,10 @@ const (
 // ProblemTypeBase is what a problem's type starts with; its code follows.
 const ProblemTypeBase = "https://github.com/pawlsync/pawl/blob/main/docs/api.md#"
 
+// HintToken is the hint of an unauthorized caller that showed nothing. Clients put their
+// own way to give a token in its place.
+const HintToken = "send Authorization: Bearer <token>"
+
 // Problem is an error of the API: RFC 9457, as application/problem+json.
 type Problem struct {
 	Type       string  `json:"type" format:"uri" doc:"Where this kind of problem is described."`

@@ -151,7 +151,7 @@ func (c *Client) refused(response *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	var p api.Problem
 	if kind == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Detail != "" {
-		if p.Code == api.CodeUnauthorized && c.token == "" {
+		if p.Code == api.CodeUnauthorized && p.Hint == api.HintToken {
 			p.Hint = "give a token with --token-file or $PAWL_TOKEN"
 		}
 		return &p
@@ -176,7 +176,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w at %s (%w); you need the right to open that socket", ErrUnreachable, c.address, err)
 	}
-	if what := tlsTrouble(err); what != "" {
+	if what := tlsTrouble(err); what != "" && c.base.Scheme == "https" {
 		return fmt.Errorf("%w at %s: %s (%w)", ErrUnreachable, c.address, what, err)
 	}
 	return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.address, err)

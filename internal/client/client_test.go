@@ -206,6 +206,29 @@ func TestWhatTheDaemonRefusesReadsWell(t *testing.T) {
 	}
 }
 
+func TestACallerIsToldToGiveATokenOnlyWhereThatIsWhatIsMissing(t *testing.T) {
+	for hint, says := range map[string]string{
+		api.HintToken:                              "; give a token with --token-file or $PAWL_TOKEN",
+		"connect again with a certificate":         "; connect again with a certificate",
+		"add a client below server.socket_clients": "; add a client below server.socket_clients",
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_ = json.NewEncoder(w).Encode(api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "you are not let in", hint))
+		}))
+		c, err := client.New(client.Options{Address: srv.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Version(t.Context()); err == nil || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%v, want one that ends in %q", err, says)
+		}
+		c.Close()
+		srv.Close()
+	}
+}
+
 func TestADaemonThatDoesNotAnswerIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// tlsTrouble says in words what went wrong where TLS did not come about, and what to
+// tlsTrouble says in words what went wrong where https did not come about, and what to
 // do; "": it was something else.
 func tlsTrouble(err error) string {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
@@ -28,8 +29,10 @@ func tlsTrouble(err error) string {
 			return what
 		}
 	}
-	if strings.Contains(err.Error(), "client conn could not be established") { // HTTP/2, where it reads the end before the alert
-		return "it ended the connection as soon as there was one, as it does where it " + alerts["certificate required"][len("it "):]
+	// With TLS 1.3 a daemon sees our certificate when we think that the connection is made:
+	// it may be gone before its alert is read.
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "client conn could not be established") {
+		return "it ended the connection, as it does where it " + alerts["certificate required"][len("it "):]
 	}
 	return ""
 }

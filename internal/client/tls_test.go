@@ -2,16 +2,21 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 )
 
 // What a daemon says that refuses a certificate comes after the connection was made, so
-// that HTTP/2 may meet the end before it.
+// that we may meet its end before that.
 func TestARefusedCertificateIsExplainedWhereItsAlertWasLost(t *testing.T) {
-	for _, text := range []string{"remote error: tls: certificate required", "http2: client conn could not be established"} {
-		if got := tlsTrouble(errors.New(text)); !strings.Contains(got, "give one with --cert-file") {
-			t.Errorf("%s: %q", text, got)
+	for _, err := range []error{
+		errors.New("remote error: tls: certificate required"), errors.New("http2: client conn could not be established"),
+		fmt.Errorf("write: %w", syscall.EPIPE), fmt.Errorf("read: %w", syscall.ECONNRESET),
+	} {
+		if got := tlsTrouble(err); !strings.Contains(got, "give one with --cert-file") {
+			t.Errorf("%v: %q", err, got)
 		}
 	}
 }

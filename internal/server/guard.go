@@ -53,8 +53,9 @@ func (s *Server) guard(mux *http.ServeMux) http.Handler {
 			writeProblem(t, noRoute(h, t, r))
 			return
 		}
+		r = changing(r, pattern)
 		defer func() { // one that panics may have changed something, too
-			s.audit(r, pattern, t.status)
+			s.audit(r, t.status)
 			s.countDenial(t.status)
 		}()
 		mux.ServeHTTP(t, r)
@@ -107,7 +108,7 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, *api.Problem) 
 		return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "what was sent is no token of this daemon's",
 			"send Authorization: Bearer <token>, with one that pawl token new made for it and nobody has revoked")
 	}
-	return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "this daemon asks callers who they are, and nothing was sent that says so", "send Authorization: Bearer <token>")
+	return nil, api.NewProblem(http.StatusUnauthorized, api.CodeUnauthorized, "this daemon asks callers who they are, and nothing was sent that says so", api.HintToken)
 }
 
 // crossSite reports whether a browser says that the page of another site sends r.
