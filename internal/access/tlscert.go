@@ -179,13 +179,18 @@ func (c *Certificates) settle(err error) {
 }
 
 // warnOfTheEnd tells the log once a day that the certificate in force is about to
-// expire.
+// expire, and as soon as it has.
 func (c *Certificates) warnOfTheEnd() {
 	now, ends := c.o.Now(), c.inForce.leaf.NotAfter
-	if ends.Sub(now) > expiryWarning || now.Sub(c.warned) < 24*time.Hour {
+	ended := now.After(ends)
+	if ends.Sub(now) > expiryWarning || now.Sub(c.warned) < 24*time.Hour && (!ended || c.warned.After(ends)) {
 		return
 	}
 	c.warned = now
+	if ended {
+		c.o.Logger.Error("the API's certificate has expired, and callers refuse it; put a new one in its files, which are read without a restart", "file", c.o.CertFile, "expired", ends)
+		return
+	}
 	c.o.Logger.Warn("the API's certificate expires soon; put a new one in its files, which are read without a restart", "file", c.o.CertFile, "expires", ends)
 }
 

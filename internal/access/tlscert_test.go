@@ -202,12 +202,20 @@ func TestTheEndIsForetoldOnceADay(t *testing.T) {
 	c := f.open(o)
 	for _, at := range []struct {
 		hours, told int
-	}{{0, 0}, {7 * 24, 1}, {1, 1}, {24, 2}} {
+	}{{0, 0}, {7 * 24, 1}, {1, 1}, {24, 2}, {12*24 - 2, 3}} {
 		now = now.Add(time.Duration(at.hours) * time.Hour)
 		c.Look()
 		if n := strings.Count(log.String(), "expires soon"); n != at.told {
 			t.Errorf("told %d times, want %d:\n%s", n, at.told, log.String())
 		}
+	}
+	for _, told := range []int{1, 1, 1, 2} { // 1, 11, 21 and 31 hours after its end
+		now = now.Add(2 * time.Hour)
+		c.Look()
+		if n := strings.Count(log.String(), "level=ERROR msg=\"the API's certificate has expired"); n != told {
+			t.Errorf("its end was told %d times, want %d:\n%s", n, told, log.String())
+		}
+		now = now.Add(8 * time.Hour)
 	}
 }
 
