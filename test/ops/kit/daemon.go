@@ -27,6 +27,7 @@ type Daemon struct {
 	Program string // the file that runs; Pawl's at first
 
 	t       testing.TB
+	caller  Caller
 	process *process
 }
 
@@ -44,11 +45,9 @@ func New(t testing.TB, config string) *Daemon {
 	dir, err := os.MkdirTemp("", "pawl-ops-")
 	Must(t, err)
 	d := &Daemon{Dir: dir, Address: FreeAddress(t), Config: config, Program: Pawl(t), t: t}
-	d.Client, err = client.New(client.Options{Address: d.URL()})
-	Must(t, err)
+	d.Become(Caller{})
 	t.Cleanup(func() {
 		d.Kill()
-		d.Close()
 		if t.Failed() {
 			log := d.Log()
 			t.Logf("store and log are kept in %s; the log ends with:\n%s", dir, log[max(0, len(log)-3000):])
@@ -67,9 +66,6 @@ func FreeAddress(t testing.TB) string {
 	defer l.Close()
 	return l.Addr().String()
 }
-
-// URL is the API's.
-func (d *Daemon) URL() string { return "http://" + d.Address }
 
 // Store is the store's folder.
 func (d *Daemon) Store() string { return filepath.Join(d.Dir, "store") }
@@ -192,6 +188,29 @@ func (d *Daemon) Log() string {
 // being none fails the test.
 func (d *Daemon) Logged(parts ...string) string {
 	d.t.Helper()
+	line, ok := d.line(parts)
+	if !ok {
+		d.t.Errorf("no line of the log holds %q", parts)
+		return ""
+	}
+	d.t.Logf("the log says:\n%s", line)
+	return line
+}
+
+// Logs waits for a line of the log that holds all parts, and shows it.
+func (d *Daemon) Logs(parts ...string) {
+	d.t.Helper()
+	Eventually(d.t, "the log", func(context.Context) error {
+		if _, ok := d.line(parts); !ok {
+			return fmt.Errorf("no line holds %q", parts)
+		}
+		return nil
+	})
+	d.Logged(parts...)
+}
+
+// line is the newest of the log that holds all parts.
+func (d *Daemon) line(parts []string) (line string, ok bool) {
 	lines := strings.Split(d.Log(), "\n")
 next:
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -200,9 +219,7 @@ next:
 				continue next
 			}
 		}
-		d.t.Logf("the log says:\n%s", lines[i])
-		return lines[i]
+		return lines[i], true
 	}
-	d.t.Errorf("no line of the log holds %q", parts)
-	return ""
+	return "", false
 }

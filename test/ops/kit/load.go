@@ -71,12 +71,7 @@ func (l *Load) Puts() int64 { return l.puts.Load() }
 func (l *Load) Busy(n int64) {
 	l.d.t.Helper()
 	until := l.Puts() + n
-	Eventually(l.d.t, "clients get on", func(context.Context) error {
-		if l.Puts() < until {
-			return fmt.Errorf("%d Puts are answered, of %d", l.Puts(), until)
-		}
-		return nil
-	})
+	Approaches(l.d.t, "clients get on", func() float64 { return float64(max(0, until-l.Puts())) })
 }
 
 // Granted is the newest of each key that was answered, as of now.

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"math"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ func (d *Daemon) Run(args ...string) (out string, code int) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.Program, args...)
 	cmd.Dir = d.Dir
-	cmd.Env = append(Environment(), "PAWL_ADDRESS="+d.URL(), "PAWL_CONFIG="+d.File())
+	cmd.Env = d.environment()
 	b, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -45,6 +44,27 @@ func (d *Daemon) Show(command string, parts ...string) string {
 	return out
 }
 
+// Refused runs a command, shows what it printed, and checks that it failed and says each
+// part.
+func (d *Daemon) Refused(command string, parts ...string) {
+	d.t.Helper()
+	out, code := d.Run(strings.Fields(command)...)
+	d.failed(command, out, code, parts)
+}
+
+func (d *Daemon) failed(command, out string, code int, parts []string) {
+	d.t.Helper()
+	d.t.Logf("$ pawl %s\n%s(exit code %d)", command, excerpt(out), code)
+	if code == 0 {
+		d.t.Errorf("pawl %s succeeded", command)
+	}
+	for _, part := range parts {
+		if !strings.Contains(out, part) {
+			d.t.Errorf("pawl %s does not say %q", command, part)
+		}
+	}
+}
+
 // excerpt is as much of what a command printed as somebody reads: how it begins and
 // ends.
 func excerpt(out string) string {
@@ -59,13 +79,10 @@ func excerpt(out string) string {
 // Metrics are the daemon's, by name with labels, as /metrics has them.
 func (d *Daemon) Metrics() map[string]float64 {
 	d.t.Helper()
-	response, err := http.Get(d.URL() + "/metrics")
-	Must(d.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err := d.scrape()
 	Must(d.t, err)
 	out := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
 		if ok {
 			name += "}"
@@ -96,13 +113,14 @@ func (d *Daemon) MemoryBytes() int64 {
 	return int64(d.Metrics()["process_resident_memory_bytes"])
 }
 
-// Reaches waits until a metric has a value.
+// Reaches waits until a metric has a value, for as long as it comes nearer.
 func (d *Daemon) Reaches(name string, want float64) {
 	d.t.Helper()
-	Eventually(d.t, fmt.Sprintf("%s %g", name, want), func(context.Context) error {
-		if v, ok := d.Metrics()[name]; !ok || v != want {
-			return fmt.Errorf("it is %g", v)
+	Approaches(d.t, fmt.Sprintf("%s %g", name, want), func() float64 {
+		v, ok := d.Metrics()[name]
+		if !ok {
+			return math.Inf(1)
 		}
-		return nil
+		return math.Abs(want - v)
 	})
 }

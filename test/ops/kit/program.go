@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,9 @@ import (
 	"github.com/pawlsync/pawl/internal/bundled"
 )
 
-// Patience is how long anything may take that has no reason to take long. It is no
-// claim, but the end of a test that hangs.
+// Patience is how long anything may take that has no reason to take long, and how long
+// something that takes its time may stand still. It is no claim, but the end of a test
+// that hangs.
 const Patience = 5 * time.Minute
 
 // built is the folder of the programs under test, and of what they compile.
@@ -147,6 +149,33 @@ func Eventually(t testing.TB, what string, fn func(context.Context) error) {
 		case <-tick.C:
 		case <-ctx.Done():
 			t.Fatalf("%s: gave up: %v", what, err)
+		}
+	}
+}
+
+// Approaches waits until left returns 0. It may take as long as it needs: what ends the
+// test is that left has not come nearer to 0 than ever before while there was patience.
+func Approaches(t testing.TB, what string, left func() float64) {
+	t.Helper()
+	nearest := math.Inf(1)
+	moved := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now := left()
+		if now == 0 {
+			return
+		}
+		if now < nearest {
+			nearest, moved = now, time.Now()
+		}
+		if time.Since(moved) > Patience {
+			t.Fatalf("%s: gave up: %g are left, and nothing moved for %v", what, now, Patience)
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("%s: %v", what, t.Context().Err())
 		}
 	}
 }
