@@ -45,6 +45,7 @@ func Open(opts Options) (*Store, error) {
 	})
 	s.background.Go(s.applyLoop)
 	s.background.Go(s.collectLoop)
+	s.background.Go(s.restLoop)
 	return s, nil
 }
 

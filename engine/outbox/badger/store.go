@@ -56,11 +56,12 @@ type Store struct {
 	queue    *queue.Queue
 	ring     ring // guarded by applyMu
 
-	dbMu    sync.RWMutex // held for writing while Compact reopens Badger
-	db      *badger.DB   // nil after Close, and after a reopen that failed
-	down    error        // why that failed
-	ended   bool         // closed for good
-	applyMu sync.Mutex   // one writer to Badger at a time; taken before dbMu
+	uses    atomic.Uint64 // of db, see restLoop
+	dbMu    sync.RWMutex  // held for writing while Compact reopens Badger
+	db      *badger.DB    // nil after Close, and after a reopen that failed
+	down    error         // why that failed
+	ended   bool          // closed for good
+	applyMu sync.Mutex    // one writer to Badger at a time; taken before dbMu
 
 	life       context.Context // ends as Close begins
 	endLife    context.CancelFunc
@@ -207,6 +208,7 @@ func (s *Store) view(fn func(*badger.Txn) error) (err error) {
 
 // withDB runs fn while Badger is not reopened. fn must not call it again.
 func (s *Store) withDB(fn func(*badger.DB) error) error {
+	s.uses.Add(1)
 	s.dbMu.RLock()
 	defer s.dbMu.RUnlock()
 	switch {
