@@ -134,6 +134,8 @@ func (a *app) printSource(s *api.Source) {
 	}
 	if !s.ContactAt.IsZero() {
 		row("Last contact", a.since(s.ContactAt))
+	} else if s.Group != "" { // a pawl that sends
+		row("Last contact", "none since the daemon started")
 	}
 	if s.Senders {
 		row("Declares", "senders "+strings.Join(s.Declares, ", ")+", each a source by its own name")

@@ -20,6 +20,7 @@ func sampleSources() []api.Source {
 	return []api.Source{
 		{Name: "cluster", Kind: "kube", State: api.SourceFailing, Trouble: "configmaps is forbidden", TroubleAt: ago(5 * time.Minute), FullAt: ago(time.Hour), FullItems: 7, Resources: 7, Fuse: fuse(0, 10, 7, false)},
 		{Name: "edge-1", Kind: "pawl", Group: "edges", State: api.SourceRunning, ContactAt: ago(time.Minute), Resources: 12, Fuse: fuse(1, 10, 12, false)},
+		{Name: "edge-2", Kind: "pawl", Group: "edges", State: api.SourceStarting, Resources: 3, Fuse: fuse(0, 10, 3, false)},
 		{Name: "edges", Kind: "pawl", Senders: true, Declares: []string{"edge-*", "hub"}, State: api.SourceDeclares},
 		{Name: "files", Kind: "dir", State: api.SourceRunning, Unswept: "bad.yaml:3", FullAt: ago(2 * time.Minute), FullItems: 80, Resources: 110, Kept: 3,
 			Problems: []api.SourceProblem{
@@ -83,6 +84,7 @@ func TestSourceCommands(t *testing.T) {
 		[]string{"source", "handover", "files", "files"},
 		[]string{"source", "status", "cluster"},
 		[]string{"source", "status", "edge-1"},
+		[]string{"source", "status", "edge-2"},
 		[]string{"source", "status", "old"},
 		[]string{"source", "status", "fils"},
 		[]string{"source", "rescan", "files", "nosuch", "cluster"},
