@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/pawlsync/pawl/config"
 )
@@ -32,7 +33,12 @@ func (r *reloader) switchTo(ctx context.Context, d *draft) (problems []string) {
 		if m.comes {
 			fail("sink "+m.post.name, r.addSink(ctx, m))
 		} else {
-			fail("sink "+m.post.name, r.changeSink(ctx, m))
+			err := r.changeSink(ctx, m)
+			if err != nil { // what was in force still is: the next reload finds the difference
+				d.config.Sinks = maps.Clone(d.config.Sinks)
+				d.config.Sinks[m.post.name] = d.was.Sinks[m.post.name]
+			}
+			fail("sink "+m.post.name, err)
 		}
 	}
 	if len(d.ending)+len(d.beginning) > 0 {
