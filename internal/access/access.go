@@ -30,8 +30,6 @@ type Authenticator interface {
 
 // Refusal is why a caller is not let in (HTTP 401). It holds no secret.
 type Refusal struct {
-	// Reason is one word for metrics and the audit log, as "expired".
-	Reason string
 	// Detail says what is wrong, for the caller.
 	Detail string
 	// Hint says what to do about it.

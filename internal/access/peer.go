@@ -148,7 +148,6 @@ func (p *Peers) Authenticate(r *http.Request) (*Identity, error) {
 		}
 	}
 	return nil, &Refusal{
-		Reason: "peer_unknown",
 		Detail: fmt.Sprintf("the user %s may not use this daemon's socket", userName(s.peer.UID)),
 		Hint:   fmt.Sprintf("add a client with users: [%q] below server.socket_clients of the daemon's configuration, or become the daemon's own user", userName(s.peer.UID)),
 	}

@@ -129,7 +129,7 @@ func (v *Review) ask(ctx context.Context, token string) (*Identity, error) {
 	// whether the token is for itself.
 	forUs := len(v.o.Audiences) == 0 || slices.ContainsFunc(status.Audiences, func(a string) bool { return slices.Contains(v.o.Audiences, a) })
 	if !status.Authenticated || !forUs {
-		return nil, &Refusal{Reason: "token_unknown", Detail: "the Kubernetes cluster does not know the token, it has expired, or it is for another audience", Hint: v.hint()}
+		return nil, &Refusal{Detail: "the Kubernetes cluster does not know the token, it has expired, or it is for another audience", Hint: v.hint()}
 	}
 	return v.identity(status)
 }
@@ -149,8 +149,8 @@ func (v *Review) identity(s *reviewStatus) (*Identity, error) {
 		}
 	}
 	return nil, &Refusal{
-		Reason: "user_unknown", Detail: fmt.Sprintf("the Kubernetes user %q is none of this daemon's clients", s.User.Username),
-		Hint: "add a client with it, or with one of its groups, below server.token_review.clients of the daemon's configuration",
+		Detail: fmt.Sprintf("the Kubernetes user %q is none of this daemon's clients", s.User.Username),
+		Hint:   "add a client with it, or with one of its groups, below server.token_review.clients of the daemon's configuration",
 	}
 }
 

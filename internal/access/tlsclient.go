@@ -38,8 +38,8 @@ func (c *CallerCertificates) Authenticate(r *http.Request) (*Identity, error) {
 	cert := r.TLS.PeerCertificates[0]
 	if !c.Certificates.Trusts(r.TLS) {
 		return nil, &Refusal{
-			Reason: "certificate_ended", Detail: "the client certificate of " + describe(cert) + " has expired since the connection began, or its authority no longer counts",
-			Hint: "connect again with a certificate that an authority in the daemon's server.tls.client_ca_file signed",
+			Detail: "the client certificate of " + describe(cert) + " has expired since the connection began, or its authority no longer counts",
+			Hint:   "connect again with a certificate that an authority in the daemon's server.tls.client_ca_file signed",
 		}
 	}
 	if !c.Alone && (len(c.Clients) == 0 || r.Header.Get("Authorization") != "") {
@@ -54,8 +54,8 @@ func (c *CallerCertificates) Authenticate(r *http.Request) (*Identity, error) {
 		}
 	}
 	return nil, &Refusal{
-		Reason: "certificate_unknown", Detail: "the client certificate of " + describe(cert) + " is good, but belongs to none of this daemon's clients",
-		Hint: "add a client that has one of these names below server.tls.clients of the daemon's configuration",
+		Detail: "the client certificate of " + describe(cert) + " is good, but belongs to none of this daemon's clients",
+		Hint:   "add a client that has one of these names below server.tls.clients of the daemon's configuration",
 	}
 }
 

@@ -108,8 +108,8 @@ func (t *Tokens) Authenticate(r *http.Request) (*Identity, error) {
 		return nil, nil
 	case !found.expires.IsZero() && !t.o.Now().Before(found.expires):
 		return nil, &Refusal{
-			Reason: "expired", Detail: fmt.Sprintf("%s expired at %s", found.identity, found.expires.UTC().Format(time.RFC3339)),
-			Hint: "ask whoever runs this daemon for a new one (pawl token new)",
+			Detail: fmt.Sprintf("%s expired at %s", found.identity, found.expires.UTC().Format(time.RFC3339)),
+			Hint:   "ask whoever runs this daemon for a new one (pawl token new)",
 		}
 	}
 	return found.identity, nil

@@ -99,7 +99,7 @@ func TestAnExpiredTokenIsRefusedAndSaysWhen(t *testing.T) {
 	k.now = k.now.Add(time.Hour)
 	id, err := k.ask(tokens, "Bearer "+sent)
 	refusal, _ := errors.AsType[*Refusal](err)
-	if id != nil || refusal == nil || refusal.Reason != "expired" || !strings.Contains(refusal.Error(), `token "ci" expired at 2026-05-01T13:00:00Z; ask`) {
+	if id != nil || refusal == nil || !strings.Contains(refusal.Error(), `token "ci" expired at 2026-05-01T13:00:00Z; ask`) {
 		t.Errorf("at its end: %v %v", id, err)
 	}
 }
