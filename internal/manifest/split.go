@@ -38,6 +38,16 @@ func split(content []byte) []stretch {
 	return append(out, stretch{content[start:], before})
 }
 
+// hasPlainLines reports whether all lines of content end in \n, as YAML need not have it.
+func hasPlainLines(content []byte) bool {
+	for _, end := range []string{"\u0085", "\u2028", "\u2029"} {
+		if bytes.Contains(content, []byte(end)) {
+			return false
+		}
+	}
+	return bytes.Count(content, []byte("\r")) == bytes.Count(content, []byte("\r\n"))
+}
+
 func isMark(line []byte, mark string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(mark))
 	return ok && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r' || rest[0] == '\n')

@@ -19,10 +19,10 @@ import (
 // for gigabytes.
 const maxJSONBytes = 64 << 20
 
-// yamlParser reads one stretch of a file.
+// yamlParser reads a file.
 type yamlParser struct {
 	file    string
-	before  int // lines of the file above the stretch
+	before  int // lines of the file above what is read
 	entries []Entry
 	c       converter // used again for every document
 }
@@ -30,18 +30,42 @@ type yamlParser struct {
 // parseYAML reads the documents one by one, so that one that is no YAML spoils no other.
 func parseYAML(content []byte, file string) []Entry {
 	p := &yamlParser{file: file}
-	for _, c := range split(content) {
-		p.before = c.before
-		p.stretch(c.text)
+	for _, s := range p.first(content, split(content)) {
+		p.before = s.before
+		p.stretch(s.text)
 	}
 	return p.entries
+}
+
+// first reads with one decoder, as one for each takes more, and returns what is left where
+// something is no YAML: from the last stretch on of which it read a document, which may be
+// the one that is wrong. It leaves all where there are anchors, which a decoder keeps for
+// all that it reads and which are meant for one document, and where it counts other lines.
+func (p *yamlParser) first(content []byte, left []stretch) []stretch {
+	if len(left) == 1 || bytes.IndexByte(content, '&') >= 0 || !hasPlainLines(content) {
+		return left
+	}
+	dec, sure := yaml.NewDecoder(bytes.NewReader(content)), 0 // entries of what is not left
+	for {
+		n := len(p.entries)
+		line, err := p.next(dec)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			p.entries = p.entries[:sure]
+			return left
+		}
+		for len(left) > 1 && left[1].before < line {
+			left, sure = left[1:], n
+		}
+	}
 }
 
 func (p *yamlParser) stretch(text []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
-		var node yaml.Node
-		switch err := dec.Decode(&node); {
+		switch _, err := p.next(dec); {
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil:
@@ -50,11 +74,19 @@ func (p *yamlParser) stretch(text []byte) {
 			p.entries = append(p.entries, e)
 			return
 		}
-		if len(node.Content) == 0 || node.Content[0].Tag == "!!null" {
-			continue // an empty document: comments, or --- at the end
-		}
+	}
+}
+
+// next takes the document that dec has next, and returns the line of it.
+func (p *yamlParser) next(dec *yaml.Decoder) (line int, err error) {
+	var node yaml.Node
+	if err := dec.Decode(&node); err != nil {
+		return 0, err
+	}
+	if len(node.Content) > 0 && node.Content[0].Tag != "!!null" { // else it is empty: comments, or --- at the end
 		p.document(node.Content[0])
 	}
+	return node.Line, nil
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
