@@ -18,6 +18,9 @@ var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 // nothing.
 type Mask struct{ paths [][]string }
 
+// Hides reports whether it hides anything.
+func (m Mask) Hides() bool { return len(m.paths) > 0 }
+
 // NewMask returns a Mask for JSON pointers (RFC 6901) such as /spec/password.
 // "*" as a segment stands for every member or element.
 func NewMask(pointers []string) (Mask, error) {

@@ -79,7 +79,7 @@ type Resource struct {
 	Payload        json.RawMessage       `json:"payload,omitempty" doc:"Only where it was asked for; sensitive values read \"***\"."`
 	PayloadBase64  []byte                `json:"payloadBase64,omitempty" doc:"In place of payload where that is not JSON."`
 	PayloadHidden  bool                  `json:"payloadHidden,omitempty" doc:"The payload was asked for, but is not shown: its sink has sensitive paths and they can't be found in it."`
-	PayloadHash    string                `json:"payloadHash,omitempty" doc:"SHA-256 of the payload, in hexadecimal."`
+	PayloadHash    string                `json:"payloadHash,omitempty" doc:"SHA-256 of the payload, in hexadecimal. Where the sink has sensitive paths, it is keyed: equal for equal payloads of this resource until the daemon starts again, and no hash of anything else."`
 	Conflict       record.ConflictPolicy `json:"conflictPolicy,omitempty" doc:"Absent: the sink's."`
 	Deletion       record.DeletionPolicy `json:"deletionPolicy,omitempty" doc:"Absent: the sink's."`
 	Suspend        bool                  `json:"suspend,omitempty" doc:"The source's own flag."`
@@ -121,7 +121,7 @@ type Status struct {
 // Acked is the target's confirmation of one generation.
 type Acked struct {
 	Generation uint64    `json:"generation"`
-	Hash       string    `json:"hash,omitempty" doc:"SHA-256 of the payload that was desired then."`
+	Hash       string    `json:"hash,omitempty" doc:"Of the payload that was desired then, as payloadHash."`
 	Missing    bool      `json:"missing,omitempty" doc:"Accepted drift: the target's object is missing and stays so."`
 	Ref        string    `json:"ref,omitempty" doc:"How the target names the object."`
 	UID        string    `json:"uid,omitempty"`
@@ -135,7 +135,7 @@ type Observed struct {
 	Content       json.RawMessage `json:"content,omitempty" doc:"As payload, and only where that was asked for; sensitive values read \"***\"."`
 	ContentBase64 []byte          `json:"contentBase64,omitempty" doc:"In place of content where that is not JSON."`
 	ContentHidden bool            `json:"contentHidden,omitempty" doc:"As payloadHidden."`
-	Hash          string          `json:"hash,omitempty" doc:"SHA-256 of the content, in hexadecimal."`
+	Hash          string          `json:"hash,omitempty" doc:"Of the content, as payloadHash."`
 	Cursor        string          `json:"cursor,omitempty" doc:"How far the target's changes were known then, where it says so."`
 	At            time.Time       `json:"at,omitzero"`
 }
@@ -143,7 +143,7 @@ type Observed struct {
 // Attempt is content that was sent and not answered.
 type Attempt struct {
 	Generation uint64    `json:"generation"`
-	Hash       string    `json:"hash,omitempty"`
+	Hash       string    `json:"hash,omitempty" doc:"As payloadHash."`
 	Delete     bool      `json:"delete,omitempty"`
 	Deadline   time.Time `json:"deadline,omitzero" doc:"After it the request can't land any more."`
 }

@@ -7,15 +7,15 @@ import (
 )
 
 // resource is r as clients see it. The payload is left to api.Mask.Show.
-func resource(r *engine.Resource, history bool) api.Resource {
+func (s *Server) resource(r *engine.Resource, history bool) api.Resource {
 	d := &r.Desired
 	out := api.Resource{
 		Sink: r.Key.Sink, Key: r.Key.Name,
-		Generation: d.Generation, Tombstone: d.Tombstone, PayloadHash: d.Hash.Hex(),
+		Generation: d.Generation, Tombstone: d.Tombstone, PayloadHash: s.hash(r.Key, d.Hash),
 		Conflict: d.Conflict, Deletion: d.Deletion, Suspend: d.Suspend,
 		Direction: d.Direction, Origin: d.Origin, Owner: d.Owner, PutAt: d.PutAt,
 		Retry: api.RetryOf(d.Retry), IdempotencyKey: d.IdempotencyKey,
-		Status: status(&r.Status, history),
+		Status: s.status(r.Key, &r.Status, history),
 	}
 	if d.Order != (record.Order{}) {
 		out.Order = &api.Order{Source: d.Order.Source, Epoch: d.Order.Epoch, Number: d.Order.Number}
@@ -23,31 +23,31 @@ func resource(r *engine.Resource, history bool) api.Resource {
 	return out
 }
 
-func status(s *record.Status, history bool) api.Status {
+func (s *Server) status(key record.Key, st *record.Status, history bool) api.Status {
 	out := api.Status{
-		Generation: s.Generation, Phase: s.Phase, Reason: s.Reason, Message: s.Message, Attempts: s.Attempts,
-		NextAt: s.NextAt, FailedAt: s.FailedAt, LookedAt: s.LookedAt, UpdatedAt: s.UpdatedAt,
-		DriftPaths: s.DriftPaths, Suspended: s.Suspended, Command: s.Command,
+		Generation: st.Generation, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Attempts: st.Attempts,
+		NextAt: st.NextAt, FailedAt: st.FailedAt, LookedAt: st.LookedAt, UpdatedAt: st.UpdatedAt,
+		DriftPaths: st.DriftPaths, Suspended: st.Suspended, Command: st.Command,
 	}
-	if a := s.Acked; a != nil {
+	if a := st.Acked; a != nil {
 		out.Acked = &api.Acked{
-			Generation: a.Generation, Hash: a.Hash.Hex(), Missing: a.Missing, Ref: a.Ref, UID: a.UID,
+			Generation: a.Generation, Hash: s.hash(key, a.Hash), Missing: a.Missing, Ref: a.Ref, UID: a.UID,
 			Object: a.Object, Target: a.Target, At: a.At,
 		}
 	}
-	if o := s.Observed; o != nil {
-		out.Observed = &api.Observed{Hash: o.Hash.Hex(), Cursor: o.Cursor, At: o.At}
+	if o := st.Observed; o != nil {
+		out.Observed = &api.Observed{Hash: s.hash(key, o.Hash), Cursor: o.Cursor, At: o.At}
 	}
-	for _, a := range s.Attempted {
-		out.Attempted = append(out.Attempted, api.Attempt{Generation: a.Generation, Hash: a.Hash.Hex(), Delete: a.Delete, Deadline: a.Deadline})
+	for _, a := range st.Attempted {
+		out.Attempted = append(out.Attempted, api.Attempt{Generation: a.Generation, Hash: s.hash(key, a.Hash), Delete: a.Delete, Deadline: a.Deadline})
 	}
-	for _, c := range s.Conditions {
+	for _, c := range st.Conditions {
 		out.Conditions = append(out.Conditions, api.Condition(c))
 	}
 	if !history {
 		return out
 	}
-	for _, t := range s.History {
+	for _, t := range st.History {
 		out.History = append(out.History, api.Transition{
 			At: t.At, Phase: t.Phase, Reason: t.Reason, Message: t.Message,
 			Generation: t.Generation, TookSeconds: t.Took.Seconds(),

@@ -58,7 +58,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*output[api.Page], er
 	}
 	out := api.Page{Items: make([]api.Resource, len(page.Items)), Next: page.Next, Token: page.Token}
 	for i := range page.Items {
-		out.Items[i] = resource(&page.Items[i], false)
+		out.Items[i] = s.resource(&page.Items[i], false)
 		if in.Payloads {
 			s.showPayload(&out.Items[i], &page.Items[i], in.Reveal)
 		}

@@ -90,7 +90,7 @@ func (s *Server) get(ctx context.Context, in *getInput) (*output[api.Resource], 
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	out := resource(&r, true)
+	out := s.resource(&r, true)
 	out.HeldBy = s.engine.HeldBy(r.Key)
 	if in.Payload {
 		if in.Reveal {
@@ -201,7 +201,7 @@ func (s *Server) explain(ctx context.Context, in *KeyInput) (*output[api.Explana
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	out := api.Explanation{Resource: resource(&r, true)}
+	out := api.Explanation{Resource: s.resource(&r, true)}
 	out.Resource.HeldBy = s.engine.HeldBy(r.Key)
 	if sink := s.sink(in.Sink); sink != nil {
 		out.Sink = s.sinkFor(access.From(ctx), sink)

@@ -8,6 +8,8 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -145,6 +147,7 @@ type Server struct {
 	rules   atomic.Pointer[rules]
 	started time.Time
 	handler http.Handler
+	hashKey [sha256.Size]byte // of hashes that would tell of sensitive values; new with each start
 
 	stopping context.Context // done when requests that last should end
 	stop     context.CancelCauseFunc
@@ -163,6 +166,7 @@ func New(o Options) (*Server, error) {
 	if err := s.Configure(o.Templates, o.Sensitive); err != nil {
 		return nil, err
 	}
+	_, _ = rand.Read(s.hashKey[:]) // it never fails
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.handler = s.guard(s.routes())
 	if o.Around != nil {

@@ -322,8 +322,8 @@ func TestAGetShowsPayloadOnRequestAndSensitiveValuesOnReveal(t *testing.T) {
 		if string(r.Payload) != c.want {
 			t.Errorf("%s shows %s, want %s", c.query, r.Payload, c.want)
 		}
-		if r.PayloadHash != record.HashOf([]byte(payload)).Hex() || len(r.Status.History) != 1 || r.Status.History[0].TookSeconds != 1.5 {
-			t.Errorf("hash or history is lost: %s", body)
+		if len(r.Status.History) != 1 || r.Status.History[0].TookSeconds != 1.5 {
+			t.Errorf("history is lost: %s", body)
 		}
 	}
 	if _, body := ask(t, "GET", hs.URL+"/v1/sinks/web/resource?key=opaque&payload=true", ""); !strings.Contains(body, `"payloadHidden":true`) || strings.Contains(body, "c2VjcmV0") {

@@ -140,7 +140,7 @@ func (s *Server) writeEvent(ctx context.Context, out *eventWriter, e watched) er
 			name = "removed"
 		}
 		return out.event(name, e.event.Token, api.WatchEvent{
-			Removed: e.event.Removed, Resource: resource(&e.event.Resource, false), Token: e.event.Token,
+			Removed: e.event.Removed, Resource: s.resource(&e.event.Resource, false), Token: e.event.Token,
 		})
 	case ctx.Err() != nil: // the client left, or the server stops: it comes back by itself
 		return e.err
