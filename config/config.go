@@ -48,6 +48,7 @@ type Config struct {
 type Server struct {
 	Listen          string                  `key:"listen" default:"127.0.0.1:7295" flag:"listen" doc:"Address and port of the API. One that is not loopback needs token_file, tls.client_ca_file or token_review."`
 	TokenFile       string                  `key:"token_file" type:"path" doc:"File with the tokens that callers may send, which pawl token looks after; see access.md. It is read again when it changes."`
+	AuditFile       string                  `key:"audit_file" type:"path" doc:"File that gets a line of JSON for each change that a caller makes, or was not allowed to make; see access.md. It is appended to, and made anew where it was renamed. Empty: the log alone has them, without Puts and Deletes."`
 	Socket          string                  `key:"socket" type:"path" doc:"Unix socket to listen on as well, without TLS. The daemon's own user and root may do everything there, and nobody else may connect, but for socket_clients."`
 	SocketClients   map[string]SocketClient `key:"socket_clients" doc:"Other users of this machine who may use the socket, by a name of your choice: it is then open to all, and the system says who connects. Of several that fit, the first by name counts. Linux and macOS."`
 	TokenReview     *TokenReview            `key:"token_review" doc:"Take tokens of a Kubernetes cluster, which is asked about each. Absent: none are taken."`

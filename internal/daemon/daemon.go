@@ -190,7 +190,8 @@ type daemon struct {
 	keeper  *keeper
 	store   *badger.Store // the engine's, which closes it
 	unwatch context.CancelFunc
-	manager *notifier // who runs the daemon
+	audit   *auditFile // nil: none
+	manager *notifier  // who runs the daemon
 }
 
 // start opens everything, in the order in which one needs the other, and closes
@@ -225,6 +226,9 @@ func start(ctx context.Context, c *config.Config, o Options) (d *daemon, err err
 	if err == nil {
 		d.keepCertificates(ctx, so.Certificates, registry)
 		showAccess(&so, registry, observer)
+		err = d.keepAudit(&so, observer)
+	}
+	if err == nil {
 		so.Around = o.tracing.server()
 		if o.Reload != nil {
 			so.Reloader = watch
@@ -321,7 +325,7 @@ func (d *daemon) stop(ctx context.Context, grace time.Duration) error {
 	d.keeper.loops.Wait()
 	d.keeper.retiring.Wait()
 	d.options.tracing.close(ctx)
-	return errors.Join(err, d.targets.closePlugins())
+	return errors.Join(err, d.audit.Close(), d.targets.closePlugins())
 }
 
 // metricsHandler serves what g gathers; nil where metrics are off.

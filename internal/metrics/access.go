@@ -10,12 +10,16 @@ import (
 var (
 	apiDenied     = metric{"pawl_api_denied_total", counter, "Requests to the API that were not allowed, by reason: credentials (401), site (the page of another site, or a foreign Host), scope (the caller is known, and may not do that), or unavailable (who it is could not be found out). Lines of a batch that are denied do not count.", []string{"reason"}}
 	tokensRefused = metric{"pawl_tokens_refused", gauge, "1 while the token file holds something that can't be used; the tokens before stay in force. Absent without one.", nil}
+	auditLost     = metric{"pawl_audit_lost_total", counter, "Lines of the audit's file that could not be written; the log says why. Always 0 without server.audit_file.", nil}
 )
 
 func ofAccess() []metric { return []metric{tokensRefused} }
 
 // Denied counts a request that was not allowed.
 func (o *Observer) Denied(why access.Denied) { o.denied.WithLabelValues(string(why)).Inc() }
+
+// AuditLost counts a line of the audit's file that could not be written.
+func (o *Observer) AuditLost() { o.auditLost.WithLabelValues().Inc() }
 
 // deniedCounter has all reasons from the start: the first step of a counter that was
 // not there is lost to who asks how much it rose.

@@ -26,7 +26,7 @@ type Observer struct {
 	compared, comparedFound, relayItems, relayFound, spans                                    *prometheus.CounterVec
 	put, call, delivery, ack, commit, changes, saga                                           *prometheus.HistogramVec
 
-	reloads, denied              *prometheus.CounterVec
+	reloads, denied, auditLost   *prometheus.CounterVec
 	configRefused, configRestart prometheus.Gauge
 
 	known sync.Map // names that are known to be a sink's
@@ -61,13 +61,15 @@ func New(reg prometheus.Registerer) *Observer {
 		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
 	}
 	o.reloads, o.configRefused, o.configRestart = reloads.counter(), configRefused.gauge(), configRestart.gauge()
-	o.denied = deniedCounter()
-	reg.MustRegister(o.reloads, o.configRefused, o.configRestart, o.denied)
+	o.denied, o.auditLost = deniedCounter(), auditLost.counter()
+	reg.MustRegister(o.reloads, o.configRefused, o.configRestart, o.denied, o.auditLost)
 	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures, o.sagas, o.undos, o.sources, o.saga,
 		o.compared, o.comparedFound, o.relayItems, o.relayFound, o.spans,
 		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	o.commitFailures.WithLabelValues() // so that it is there, at 0, before the first
+	for _, c := range []*prometheus.CounterVec{o.commitFailures, o.auditLost} {
+		c.WithLabelValues() // so that it is there, at 0, before the first
+	}
 	return o
 }
 

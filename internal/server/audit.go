@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
+	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
@@ -15,23 +17,97 @@ var quiet = map[string]bool{
 	"POST /v1/relay": true, "POST /v1/relay/look": true, "POST /v1/relay/compare": true,
 }
 
-// audit logs who changed something, or wanted to: the request, its place and its
-// status, and nothing of its payload.
-func (s *Server) audit(r *http.Request, pattern string, status int) {
+// change is a request that may change something, as the audit tells of it.
+type change struct {
+	request    *http.Request
+	pattern    string
+	generation uint64 // what came of it; 0: none, or several
+	saga       string
+}
+
+type changeKey struct{}
+
+// changing hands the handlers of a request that may change something what they note
+// for the audit.
+func changing(r *http.Request, pattern string) *http.Request {
 	if scope := needs[pattern].scope; scope != access.Write && scope != access.Admin {
+		return r
+	}
+	c := &change{pattern: pattern}
+	c.request = r.WithContext(context.WithValue(r.Context(), changeKey{}, c))
+	return c.request
+}
+
+// changeOf returns what changing gave; nil: nothing is changed.
+func changeOf(ctx context.Context) *change {
+	c, _ := ctx.Value(changeKey{}).(*change)
+	return c
+}
+
+// noteGeneration notes the generation that a request made.
+func noteGeneration(ctx context.Context, generation uint64) {
+	if c := changeOf(ctx); c != nil {
+		c.generation = generation
+	}
+}
+
+// noteSaga notes the saga that a request began.
+func noteSaga(ctx context.Context, id string) {
+	if c := changeOf(ctx); c != nil {
+		c.saga = id
+	}
+}
+
+// audit logs who changed something, or wanted to: the request, its place and its
+// status, and nothing of its payload. The audit's own file has all of them.
+func (s *Server) audit(r *http.Request, status int) {
+	c := changeOf(r.Context())
+	if c == nil {
 		return
 	}
 	if status == 0 { // it panicked before it answered
 		status = http.StatusInternalServerError
 	}
 	level := slog.LevelInfo
-	if quiet[pattern] && status != http.StatusForbidden {
+	if quiet[c.pattern] && status != http.StatusForbidden {
 		level = slog.LevelDebug
 	}
-	id := access.From(r.Context())
-	s.log.LogAttrs(r.Context(), level, "a caller's change", slog.Group("audit",
-		"name", id.Name, "kind", id.Kind, "address", r.RemoteAddr, "operation", pattern,
-		"sink", r.PathValue("sink"), "key", r.URL.Query().Get("key"), "path", r.URL.Path, "status", status))
+	attrs := c.attrs(r.PathValue("sink"), r.URL.Query().Get("key"), status)
+	s.log.LogAttrs(r.Context(), level, "a caller's change", slog.GroupAttrs("audit", attrs...))
+	if s.o.Audit != nil {
+		s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "", attrs...)
+	}
+}
+
+// auditItem tells the audit's file of one resource of a request of many. The log has
+// the request.
+func (s *Server) auditItem(ctx context.Context, key record.Key, generation uint64, why *api.Problem) {
+	c := changeOf(ctx)
+	if c == nil || s.o.Audit == nil {
+		return
+	}
+	item, status := *c, http.StatusOK
+	item.generation = generation
+	if why != nil {
+		status = why.Status
+	}
+	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "", item.attrs(key.Sink, key.Name, status)...)
+}
+
+// attrs are what is told of a change.
+func (c *change) attrs(sink, key string, status int) []slog.Attr {
+	id := access.From(c.request.Context())
+	attrs := []slog.Attr{
+		slog.String("name", id.Name), slog.String("kind", id.Kind), slog.String("address", c.request.RemoteAddr), slog.String("operation", c.pattern),
+		slog.String("sink", sink), slog.String("key", key), slog.String("path", c.request.URL.Path), slog.Int("status", status),
+	}
+	if c.generation > 0 {
+		attrs = append(attrs, slog.Uint64("generation", c.generation))
+	}
+	if c.saga != "" {
+		attrs = append(attrs, slog.String("saga", c.saga))
+	}
+	return attrs
 }
 
 // auditStranger logs who was not let in, and why. Anybody can send such requests, as

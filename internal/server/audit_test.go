@@ -3,9 +3,11 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +77,54 @@ func TestTheLogSaysAtLevelDebugWhoWasNotLetInAndNothingOfWhatTheySent(t *testing
 		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
 		if got := log.String(); strings.Contains(got, "audit.status=401") != (want == slog.LevelDebug) || strings.Contains(got, "s3cret") {
 			t.Errorf("at level %s: %s", want, got)
+		}
+	}
+}
+
+// The audit has each change with what came of it, the lines of a batch one by one, and
+// nothing of payloads; who only looks is not in it.
+func TestTheAuditHasEachChangeWithItsGeneration(t *testing.T) {
+	k := &scopeKit{T: t, file: filepath.Join(t.TempDir(), "tokens")}
+	ci := k.token("ci", access.TokenGrant{Scope: access.Write, Sinks: []string{"web"}})
+	var file bytes.Buffer
+	s, _, _ := start(t, Options{Authenticators: tokensOf(t, k.file), Audit: slog.New(slog.NewJSONHandler(&file, nil))})
+	type line struct {
+		Name, Kind, Operation, Sink, Key string
+		Status                           int
+		Generation                       uint64
+	}
+	said := func(method, path, body string) (out []line) {
+		t.Helper()
+		file.Reset()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set(ci[0], ci[1])
+		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if strings.Contains(file.String(), "s3cret") {
+			t.Errorf("a payload: %s", file.String())
+		}
+		for l := range strings.Lines(file.String()) {
+			var got line
+			if err := json.Unmarshal([]byte(l), &got); err != nil {
+				t.Fatalf("%q: %v", l, err)
+			}
+			out = append(out, got)
+		}
+		return out
+	}
+	const put, batch = "PUT " + resourcePath, "POST " + batchPath
+	for _, c := range []struct {
+		method, path, body string
+		want               []line
+	}{
+		{"PUT", "/v1/sinks/web/resource?key=k", `{"payload":"s3cret"}`, []line{{"ci", "token", put, "web", "k", 200, 1}}},
+		{"PUT", "/v1/sinks/other/resource?key=k", `{"payload":"s3cret"}`, []line{{"ci", "token", put, "other", "k", 403, 0}}},
+		{"DELETE", "/v1/sinks/web/resource?key=k", "", []line{{"ci", "token", "DELETE " + resourcePath, "web", "k", 200, 2}}},
+		{"POST", batchPath, `{"sink":"web","key":"a","payload":"s3cret"}` + "\n" + `{"sink":"other","key":"b","payload":"s3cret"}` + "\n", []line{
+			{"ci", "token", batch, "other", "b", 403, 0}, {"ci", "token", batch, "web", "a", 200, 3}, {"ci", "token", batch, "", "", 200, 0}}},
+		{"GET", "/v1/sinks/web/resource?key=k", "", nil},
+	} {
+		if got := said(c.method, c.path, c.body); !slices.Equal(got, c.want) {
+			t.Errorf("%s %s: %+v, want %+v", c.method, c.path, got, c.want)
 		}
 	}
 }

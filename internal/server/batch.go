@@ -162,7 +162,9 @@ func (s *Server) readGroup(ctx context.Context, in *lineReader) (group, error) {
 		}
 		key := record.Key{Sink: b.Sink, Name: b.Key}
 		if d := access.AsDenial(may(ctx, access.Write, key)); d != nil {
-			g.answers = append(g.answers, api.BatchAnswer{Line: in.line, Error: inLine(denied(d), in.line)})
+			p := inLine(denied(d), in.line)
+			g.answers = append(g.answers, api.BatchAnswer{Line: in.line, Error: p})
+			s.auditItem(ctx, key, 0, p)
 			continue
 		}
 		g.asked = append(g.asked, len(g.answers))
@@ -202,10 +204,12 @@ func (s *Server) putGroup(ctx context.Context, g *group) {
 			p := *s.problem(ctx, itemErr) // a copy: lines may share one error
 			p.Line = a.Line
 			a.Error = &p
+			s.auditItem(ctx, g.puts[i].Key, 0, &p)
 			continue
 		}
 		r := putResult(items[i].PutResult)
 		a.PutResult = &r
+		s.auditItem(ctx, g.puts[i].Key, r.Generation, nil)
 	}
 }
 

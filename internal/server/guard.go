@@ -53,8 +53,9 @@ func (s *Server) guard(mux *http.ServeMux) http.Handler {
 			writeProblem(t, noRoute(h, t, r))
 			return
 		}
+		r = changing(r, pattern)
 		defer func() { // one that panics may have changed something, too
-			s.audit(r, pattern, t.status)
+			s.audit(r, t.status)
 			s.countDenial(t.status)
 		}()
 		mux.ServeHTTP(t, r)

@@ -53,6 +53,7 @@ func (s *Server) put(ctx context.Context, in *putInput) (*output[api.PutResult],
 		return nil, s.problem(ctx, err)
 	}
 	r, err := s.engine.Put(ctx, put(in.key(), &p))
+	noteGeneration(ctx, r.Generation)
 	return answer(ctx, s, putResult(r), err)
 }
 
@@ -138,6 +139,7 @@ func (s *Server) delete(ctx context.Context, in *deleteInput) (*output[api.PutRe
 		d.OrderPartial = in.OrderPartial
 	}
 	r, err := s.engine.Delete(ctx, d)
+	noteGeneration(ctx, r.Generation)
 	return answer(ctx, s, putResult(r), err)
 }
 

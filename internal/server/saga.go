@@ -88,6 +88,7 @@ func (s *Server) runSaga(ctx context.Context, in *call) (*sagaOutput, error) {
 	if err := maySaga(ctx, access.Write, &spec); err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	noteSaga(ctx, spec.ID)
 	patience := spec.Timeout + undoPatience
 	if r.Wait != nil {
 		patience = time.Duration(*r.Wait)

@@ -58,6 +58,9 @@ type Options struct {
 	// Peers tells callers at a unix socket apart, where they show nothing else.
 	// Defaults to none: whoever can connect there is whoever can connect.
 	Peers access.Authenticator
+	// Audit gets a line for each change that a caller makes, or wanted to make. Defaults
+	// to none: the log alone has them.
+	Audit *slog.Logger
 	// Denied is told of each request that was not allowed. Defaults to nothing.
 	Denied func(access.Denied)
 	// Certificates turn TLS on. Where they ask callers for certificates, an

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheAuditsFileIsMadeAnewWhereItWasRenamedAndItsTroubleIsToldOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "audit.log")
+	var said strings.Builder
+	lost := 0
+	a, err := openAudit(path, slog.New(slog.NewTextHandler(&said, nil)), func() { lost++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	a.now = func() time.Time { return now }
+	defer a.Close()
+	write := func(name string) {
+		a.logger().Info("", "name", name)
+		now = now.Add(auditLook)
+	}
+	holds := func(path string, want ...string) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(b), "\n")
+		for _, name := range want {
+			if !strings.Contains(string(b), `"name":"`+name+`"}`) {
+				t.Errorf("%s lacks %s: %s", path, name, b)
+			}
+		}
+		if lines != len(want) || strings.Contains(string(b), `"msg"`) || strings.Contains(string(b), `"level"`) {
+			t.Errorf("%s holds %d lines, want %d: %s", path, lines, len(want), b)
+		}
+	}
+	write("first")
+	holds(path, "first")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	write("second")
+	holds(path+".1", "first")
+	holds(path, "second")
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	write("lost")
+	write("lost too")
+	if lost != 2 || strings.Count(said.String(), "can't be written") != 1 {
+		t.Errorf("%d lines lost, and the log says\n%s", lost, said.String())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("third")
+	holds(path, "third")
+	if lost != 2 || strings.Count(said.String(), "written again") != 1 {
+		t.Errorf("%d lines lost, and the log says\n%s", lost, said.String())
+	}
+}
