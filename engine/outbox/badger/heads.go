@@ -25,12 +25,16 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 	if everything := span == (outbox.Span{}); everything && !s.known.complete.Load() {
 		return s.meet(ctx, fn)
 	}
+	return s.heads(ctx, span, func(h *readHead) bool { return fn(h.Head) })
+}
+
+func (s *Store) heads(ctx context.Context, span outbox.Span, fn func(*readHead) bool) error {
 	waiting := s.overlay.heads(span)
 	emit := func(upTo *record.Key) bool { // those that stand before it; nil: all
 		for len(waiting) > 0 && (upTo == nil || waiting[0].key.Compare(*upTo) < 0) {
 			w := waiting[0]
 			waiting = waiting[1:]
-			if w.desired != queue.Drop && !fn(outbox.HeadOf(w.key, w.record)) {
+			if w.desired != queue.Drop && !fn(&readHead{Head: outbox.HeadOf(w.key, w.record), hasStatus: true}) {
 				return false
 			}
 		}
@@ -54,7 +58,7 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 				return nil
 			}
 			newer := len(waiting) > 0 && waiting[0].key == head.Key
-			if !newer && !fn(*head) {
+			if !newer && !fn(head) {
 				return nil
 			}
 		}
@@ -72,13 +76,13 @@ func (s *Store) Heads(ctx context.Context, span outbox.Span, fn func(outbox.Head
 func (s *Store) meet(ctx context.Context, fn func(outbox.Head) bool) error {
 	first := outbox.Span{After: &record.Key{}} // before every key
 	all := true
-	err := s.Heads(ctx, first, func(h outbox.Head) bool {
-		s.known.add(h.Key)
+	err := s.heads(ctx, first, func(h *readHead) bool {
+		s.known.add(h.Key, h.hasStatus)
 		if h.Status.Reason == record.ReasonDamaged {
 			s.log.Error("a record can't be read; the others go on", "sink", h.Key.Sink, "key", h.Key.Name, "error", h.Status.Message,
 				"hint", "forget the resource, which discards the record, and put it again; or restore a backup")
 		}
-		all = fn(h)
+		all = fn(h.Head)
 		return all
 	})
 	if err == nil && all {
@@ -130,16 +134,22 @@ const (
 	headsPortion = 4096
 )
 
+// readHead is a head as it was read.
+type readHead struct {
+	outbox.Head
+	hasStatus bool // Badger has one, or may have
+}
+
 // headsPart is what one look at Badger yields.
 type headsPart struct {
-	heads  []outbox.Head
+	heads  []readHead
 	damage error // of one of them, or of what is none; wraps outbox.ErrDamaged
 }
 
 // readHeads appends the first heads of span, at most limit, to heads, which is empty.
 // It goes along the keys of both halves at once and reads no payload that is in the
 // value log.
-func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int, heads []outbox.Head) (headsPart, error) {
+func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int, heads []readHead) (headsPart, error) {
 	desired, status := newCursor(txn, kindDesired, span), newCursor(txn, kindStatus, span)
 	defer desired.it.Close()
 	defer status.it.Close()
@@ -165,7 +175,7 @@ func readHeads(ctx context.Context, txn *badger.Txn, span outbox.Span, limit int
 
 // nextHead takes the smaller of two keys, or both where they are equal. With an
 // error, which wraps outbox.ErrDamaged, comes what could be read.
-func nextHead(desired, status *cursor) (head outbox.Head, err error) {
+func nextHead(desired, status *cursor) (head readHead, err error) {
 	order := bytes.Compare(desired.name(), status.name())
 	switch {
 	case !status.valid():
@@ -183,11 +193,12 @@ func nextHead(desired, status *cursor) (head outbox.Head, err error) {
 		return head, err
 	}
 	if order <= 0 {
-		errs = append(errs, desiredHead(desired.it.Item(), &head))
+		errs = append(errs, desiredHead(desired.it.Item(), &head.Head))
 		desired.it.Next()
 	}
 	if order >= 0 {
 		item := status.it.Item()
+		head.hasStatus = true
 		errs = append(errs, readValue(item, func(value []byte) error {
 			head.Status, err = openStatus(item.Key(), value)
 			return err

@@ -197,7 +197,7 @@ func TestAMigrationSeesWhatTheJournalHeld(t *testing.T) {
 			t.Errorf("the journal holds %v, %v", left, err)
 		}
 		return db.View(func(txn *badger.Txn) error {
-			rec, err := readRecord(txn, keyOf(1))
+			rec, err := readRecord(txn, keyOf(1), true)
 			if number(rec.Desired.Payload) != 7 {
 				t.Errorf("key 1 is at %d, %v; want 7", number(rec.Desired.Payload), err)
 			}

@@ -278,22 +278,19 @@ func (b *batch) do(write func(*badger.Txn) error) error {
 }
 
 func (b *batch) entry(key record.Key, e *entry) error {
-	desired := &badger.Entry{
-		Key:       appendKey(nil, kindDesired, key),
-		Value:     e.desiredVal,
-		UserMeta:  e.flags,
-		ExpiresAt: neverExpires + e.generation,
-	}
-	status := &badger.Entry{Key: appendKey(nil, kindStatus, key), Value: e.statusVal}
-	return errors.Join(b.half(e.desired, desired), b.half(e.status, status))
+	return errors.Join(
+		b.half(e.desired, kindDesired, key, badger.Entry{Value: e.desiredVal, UserMeta: e.flags, ExpiresAt: neverExpires + e.generation}),
+		b.half(e.status, kindStatus, key, badger.Entry{Value: e.statusVal}))
 }
 
-func (b *batch) half(op queue.Op, e *badger.Entry) error {
-	switch op {
-	case queue.Set:
-		return b.do(func(txn *badger.Txn) error { return txn.SetEntry(e) })
-	case queue.Drop:
+// half writes one half of key's record; e has all but its key.
+func (b *batch) half(op queue.Op, kind byte, key record.Key, e badger.Entry) error {
+	if op == queue.Keep {
+		return nil
+	}
+	e.Key = appendKey(make([]byte, 0, keySize(key)), kind, key)
+	if op == queue.Drop {
 		return b.do(func(txn *badger.Txn) error { return txn.Delete(e.Key) })
 	}
-	return nil
+	return b.do(func(txn *badger.Txn) error { return txn.SetEntry(&e) })
 }

@@ -136,8 +136,8 @@ func (s *Store) Commit(changes []*queue.Change) error {
 		// The group is durable. What is missed is the proof, should it get lost.
 		s.log.Warn("the high-water mark could not be written", "error", err)
 	}
-	for _, key := range keys {
-		s.known.add(key)
+	for i, key := range keys {
+		s.known.add(key, entries[i].status == queue.Set)
 	}
 	s.overlay.add(keys, entries)
 	// Whoever lists after a look at the revision is to see all up to it.
@@ -166,8 +166,11 @@ func (s *Store) Load(key record.Key) (rec outbox.Record, err error) {
 		if rec, ok := s.overlay.lookup(key); ok && !s.isClosed() {
 			return rec, nil
 		}
+		// Asked after the overlay: a status that is committed from here on reaches
+		// Badger with a layer that is taken meanwhile.
+		status := s.known.mayHaveStatus(key)
 		err = s.view(func(txn *badger.Txn) (err error) {
-			rec, err = readRecord(txn, key)
+			rec, err = readRecord(txn, key, status)
 			return err
 		})
 		if err != nil {
@@ -221,13 +224,14 @@ func (s *Store) withDB(fn func(*badger.DB) error) error {
 	return fn(s.db)
 }
 
-func readRecord(txn *badger.Txn, key record.Key) (rec outbox.Record, err error) {
-	b := appendKey(make([]byte, 0, len(key.Sink)+len(key.Name)+3), kindDesired, key)
+// readRecord reads key's record, without its status where that is known to be missing.
+func readRecord(txn *badger.Txn, key record.Key, status bool) (rec outbox.Record, err error) {
+	b := appendKey(make([]byte, 0, keySize(key)), kindDesired, key)
 	found, err := readAt(txn, b, func(value []byte) (err error) {
 		rec.Desired, err = openDesired(b, value)
 		return err
 	})
-	if err == nil && found { // no status without a desired half; see newEntry
+	if err == nil && found && status { // no status without a desired half; see newEntry
 		b[0] = kindStatus
 		_, err = readAt(txn, b, func(value []byte) (err error) {
 			rec.Status, err = openStatus(b, value)

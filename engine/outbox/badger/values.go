@@ -34,6 +34,9 @@ func appendKey(b []byte, kind byte, key record.Key) []byte {
 	return append(b, key.Name...)
 }
 
+// keySize is how long appendKey makes a key.
+func keySize(key record.Key) int { return len(key.Sink) + len(key.Name) + 3 }
+
 func parseKey(b []byte) (record.Key, error) {
 	if len(b) > 2 && b[1] == 0 {
 		if sink, name, ok := bytes.Cut(b[2:], []byte{0}); ok {
@@ -148,13 +151,13 @@ func newEntry(c *queue.Change) *entry {
 	if e.desired == queue.Set {
 		d := &c.Record.Desired
 		e.generation, e.flags = d.Generation, flagsOf(d)
-		key := appendKey(nil, kindDesired, c.Key)
+		key := appendKey(make([]byte, 0, keySize(c.Key)), kindDesired, c.Key)
 		e.desiredVal = seal(make([]byte, 0, len(d.Payload)+192), key, c.Revision, func(b []byte) []byte {
 			return record.AppendDesired(b, d)
 		})
 	}
 	if c.Status == queue.Set {
-		key := appendKey(nil, kindStatus, c.Key)
+		key := appendKey(make([]byte, 0, keySize(c.Key)), kindStatus, c.Key)
 		e.statusVal = seal(make([]byte, 0, 512), key, c.Revision, func(b []byte) []byte {
 			return record.AppendStatus(b, &c.Record.Status)
 		})

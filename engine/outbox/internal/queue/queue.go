@@ -202,8 +202,9 @@ func (q *Queue) newest(s *stripe, key record.Key) (outbox.Record, *batch, error)
 		return *rec, nil, nil
 	}
 	rec, err := q.opts.Backend.Load(key)
-	if err == nil {
-		s.keep(key, &rec)
+	if err == nil && (rec.Desired.Exists() || rec.Desired.Gone) { // of a new key the Put follows at once
+		kept := rec
+		s.keep(key, &kept)
 	}
 	return rec, nil, err
 }
