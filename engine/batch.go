@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawlsync/pawl/engine/outbox"
 	"github.com/pawlsync/pawl/engine/reconcile"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/schedule"
@@ -35,8 +36,9 @@ func (e *Engine) gather(d schedule.Dispatch, now time.Time) []schedule.Dispatch 
 // Apply go to the target in one call; what follows, each goes on its own.
 func (e *Engine) deliverBatch(ds []departure) {
 	var together, all []*delivery
+	var rec outbox.Record
 	for _, d := range ds {
-		w := e.begin(d)
+		w := e.begin(d, &rec)
 		if w == nil {
 			continue
 		}

@@ -29,39 +29,40 @@ type delivery struct {
 
 // deliver brings one resource to its desired state, or one attempt nearer.
 func (e *Engine) deliver(d departure) {
-	if w := e.begin(d); w != nil {
+	if w := e.begin(d, new(outbox.Record)); w != nil {
 		e.proceed(w)
 	}
 }
 
 // begin loads a resource that is due and asks the core how to go about it; nil
-// where there is nothing to deliver.
-func (e *Engine) begin(d departure) *delivery {
+// where there is nothing to deliver. rec is room for what is loaded, for the time of
+// begin: a batch has the same for all.
+func (e *Engine) begin(d departure, rec *outbox.Record) *delivery {
 	w := &delivery{key: d.Key, target: d.target, fitting: d.fitting, flight: d.flight, began: time.Now()}
 	if over := e.looks.over(d.Key, d.flight); over != nil {
 		<-over // bounded by the time of one call
 	}
-	rec, err := e.load(w)
+	err := e.load(w, rec)
 	switch {
 	case err != nil:
 		e.abort(w, err)
 		return nil
 	case !rec.Desired.Exists():
-		e.purge(w, rec)
+		e.purge(w, &rec.Desired)
 		return nil
 	case e.held(d.Key) != nil: // since its dispatch
-		e.hold(w, &rec)
+		e.hold(w, rec)
 		return nil
 	case (rec.Desired.Suspend || rec.Status.Suspended) && !rec.Desired.Tombstone:
-		e.hold(w, &rec)
+		e.hold(w, rec)
 		return nil
 	}
 	w.failed = rec.Status.FailedAt
 	if gen := rec.Desired.Generation; d.Unsure && gen <= e.opened || e.flights.wasLost(d.Key, gen) {
-		rec = reconcile.MaybeSent(w.fitting.rules, rec, w.began)
+		*rec = reconcile.MaybeSent(w.fitting.rules, *rec, w.began)
 		d.Unsure = true
 	}
-	w.core = reconcile.Begin(w.fitting.rules, d.Key, rec, w.began, d.Unsure)
+	w.core = reconcile.Begin(w.fitting.rules, d.Key, *rec, w.began, d.Unsure)
 	return w
 }
 
@@ -81,17 +82,16 @@ func (e *Engine) proceed(w *delivery) {
 	e.settle(w)
 }
 
-// load reads the newest record, changes that wait for their commit included, and
-// registers the delivery: a Put that comes later knows what it replaces.
-func (e *Engine) load(w *delivery) (outbox.Record, error) {
-	var rec outbox.Record
+// load reads the newest record into rec, changes that wait for their commit included,
+// and registers the delivery: a Put that comes later knows what it replaces.
+func (e *Engine) load(w *delivery, rec *outbox.Record) error {
 	ticket := e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
-		rec = cur
+		*rec = cur
 		w.flight.read(cur.Desired.Generation)
 		e.follow(w, &cur)
 		return outbox.Change{}, nil
 	})
-	return rec, ticket.Wait(context.Background())
+	return ticket.Wait(context.Background())
 }
 
 // call makes the one call that a delivery asks for.
@@ -318,9 +318,9 @@ func (e *Engine) hold(w *delivery, rec *outbox.Record) {
 
 // purge drops a record that is no longer needed: one that is gone already, or
 // whose source order has been remembered for long enough (R08).
-func (e *Engine) purge(w *delivery, rec outbox.Record) {
+func (e *Engine) purge(w *delivery, desired *record.Desired) {
 	var err error
-	if rec.Desired.Gone {
+	if desired.Gone {
 		err = e.store.Update(w.key, func(cur outbox.Record) (outbox.Change, error) {
 			return outbox.Change{Remove: cur.Desired.Gone && !cur.Desired.GoneUntil.After(w.began)}, nil
 		}).Wait(context.Background())
@@ -331,7 +331,7 @@ func (e *Engine) purge(w *delivery, rec outbox.Record) {
 	}
 	e.done(w.key, w.began)
 	e.land(w, func() {
-		if rec.Desired.Generation == 0 && !w.flight.overtaken.Load() {
+		if desired.Generation == 0 && !w.flight.overtaken.Load() {
 			e.sched.Remove(w.key)
 		}
 	})

@@ -129,15 +129,15 @@ func (e *Engine) submit(ctx context.Context, p Put, now time.Time) (sub submissi
 		return sub
 	}
 	p.Payload = bytes.Clone(p.Payload)
-	req := p.request()
+	key, req := p.Key, p.request()
 	if sub.err = t.fitting().canTakeIn(&req.Desired); sub.err != nil {
 		return sub
 	}
-	sub.ticket = e.store.Update(p.Key, func(cur outbox.Record) (outbox.Change, error) {
-		if err := e.refused("put", p.Key); err != nil {
+	sub.ticket = e.store.Update(key, func(cur outbox.Record) (outbox.Change, error) {
+		if err := e.refused("put", key); err != nil {
 			return outbox.Change{}, err
 		}
-		change, answer, err := reconcile.AcceptPut(t.fitting().rules, cur, req, e.facts(p.Key, cur, now))
+		change, answer, err := reconcile.AcceptPut(t.fitting().rules, cur, req, e.facts(key, cur, now))
 		sub.answer = answer
 		taken(sub.trace, &change, err)
 		return change, err

@@ -219,8 +219,8 @@ func (b *books) acked() {
 // acknowledges it: whoever reads sees both, or neither.
 func (b *books) takenOver() {
 	d := b.d
-	next := *b.cur
-	next.SourceHash, next.Origin = sourceHash(b.cur), record.FromTarget
+	next := b.cur
+	next.SourceHash, next.Origin = sourceHash(&b.cur), record.FromTarget
 	next.Payload, next.Hash, next.Tombstone = nil, record.Hash{}, true
 	next.PutAt, next.WaitingSince = b.v.Now, b.v.Now
 	reason, message := record.ReasonTargetDeleted, "it was deleted at the target; delete it at its source, or put something new there"

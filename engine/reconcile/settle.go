@@ -47,17 +47,17 @@ func (d *Delivery) Settle(cur outbox.Record, v Verdict) Settlement {
 	}
 	st := cur.Status
 	st.Retry = cur.Desired.Retry
-	b := books{d: d, st: &st, cur: &cur.Desired, v: v, took: v.Now.Sub(d.began), s: &s}
+	b := books{d: d, st: &st, cur: cur.Desired, v: v, took: v.Now.Sub(d.began), s: s}
 	if cur.Desired.Generation != d.desired.Generation {
 		b.old()
-		s.Change = outbox.Change{Status: &st}
-		return s
+		b.s.Change = outbox.Change{Status: &st}
+		return b.s
 	}
 	b.newest()
-	if s.Change.Empty() && !b.nothing {
-		s.Change = outbox.Change{Status: &st}
+	if b.s.Change.Empty() && !b.nothing {
+		b.s.Change = outbox.Change{Status: &st}
 	}
-	return s
+	return b.s
 }
 
 // RetryAfter is the pause that the target asked for, within bounds, and whether
@@ -69,14 +69,15 @@ func (d *Delivery) RetryAfter() (pause time.Duration, target bool) {
 	return min(max(d.reply.RetryAfter, retryAfterMin), retryAfterMax), d.reply.RetryAfterTarget
 }
 
-// books writes one delivery's outcome into a status.
+// books writes one delivery's outcome into a status. What it holds by value would be
+// allocated for each delivery where it held a pointer.
 type books struct {
 	d       *Delivery
 	st      *record.Status
-	cur     *record.Desired // the newest: order and owner may have moved on since the delivery began
+	cur     record.Desired // the newest: order and owner may have moved on since the delivery began
 	v       Verdict
 	took    time.Duration
-	s       *Settlement
+	s       Settlement
 	nothing bool // nothing is worth storing
 }
 
