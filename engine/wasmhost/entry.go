@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -29,6 +30,10 @@ const (
 // maxKeptBuffer is the largest input buffer that an instance keeps.
 const maxKeptBuffer = 1 << 20
 
+// spareBuffers are larger ones that no instance keeps: batches, which have megabytes,
+// would otherwise take such a one from the collector each.
+var spareBuffers sync.Pool // of *[]byte
+
 // begin enters the guest to start c. The call's deadline runs from here.
 func (in *instance) begin(c *call) {
 	if c.ctx.Err() != nil {
@@ -41,6 +46,11 @@ func (in *instance) begin(c *call) {
 	c.deadline = in.now.Add(c.timeout)
 	in.calls[c.id] = c
 	in.live.pushBack(c)
+	if c.op == abi.OpApplyBatch && in.buffer == nil {
+		if spare, ok := spareBuffers.Get().(*[]byte); ok {
+			in.buffer = *spare
+		}
+	}
 	in.buffer = append(in.encode(in.buffer[:0], c), in.sink.unknown...)
 	in.stack[0], in.stack[1] = uint64(c.op), uint64(c.id)
 	in.enter(in.fns.start, c, in.buffer)
@@ -95,6 +105,8 @@ func (in *instance) enter(f api.Function, c *call, input []byte) {
 	err := in.enterGuest(f, c)
 	in.input = nil
 	if cap(in.buffer) > maxKeptBuffer {
+		spare := in.buffer
+		spareBuffers.Put(&spare)
 		in.buffer = nil
 	}
 	if errors.Is(err, errSinkClosed) {
