@@ -47,19 +47,25 @@ func TestAPlainTokenIsNeverRepeatedInAnError(t *testing.T) {
 	}
 }
 
-// FuzzTokenFile: whatever the bytes, reading them ends, and what is read is valid and
-// is read as the same when it is written again.
+// FuzzTokenFile: whatever the bytes, reading them ends, and what is read is valid, no two
+// tokens of it have one name, and it is read as the same when it is written again.
 func FuzzTokenFile(f *testing.F) {
 	f.Add([]byte("# a\nplain\n{\"name\":\"a\"," + goodHash + ",\"grants\":[{\"scope\":\"write\",\"sinks\":[\"web\"],\"prefix\":\"u/\"}],\"senders\":[\"e\"],\"expires\":\"2026-01-01T00:00:00Z\"}\n"))
 	f.Add([]byte("{\"name\":\"a\"," + goodHash + ",\"grants\":[{\"scope\":\"admin\"}],\"grants\":null}"))
 	f.Add([]byte("\xef\xbb\xbf{}"))
+	f.Add([]byte("{\"name\":\"line-2\"," + goodHash + ",\"grants\":[{\"scope\":\"read\"}]}\nplain\n")) // whose name would be line-2
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := ParseTokens(data)
 		if err != nil {
 			return
 		}
 		var again []byte
+		names := map[string]bool{}
 		for i := range list {
+			if names[list[i].Name] {
+				t.Fatalf("two tokens have the name %q", list[i].Name)
+			}
+			names[list[i].Name] = true
 			if err := list[i].Validate(); err != nil {
 				t.Fatalf("an invalid token was read: %v", err)
 			}
