@@ -45,6 +45,7 @@ var benchmarks = []benchmark{
 	{"backup", "a backup of a million resources while 5,000 Puts a second go on", benchBackup},
 	{"list", "pages of a million resources from the API, with filters and without", benchList},
 	{"scrape", "a scrape of the metrics of a thousand sinks", benchScrape},
+	{"idle", "the daemon with a million acked resources and nothing to do: processor time and memory", benchIdle},
 	{"start", "the shipped plugins made ready, with a cold and with a warm compile cache", benchStart},
 }
 
@@ -52,7 +53,8 @@ var benchmarks = []benchmark{
 type report struct {
 	ctx   context.Context
 	short bool
-	dir   string // a fresh folder
+	idle  time.Duration // for how long the benchmark idle does nothing
+	dir   string        // a fresh folder
 	below int
 }
 
@@ -80,6 +82,7 @@ func (r *report) verdict(what string, ok bool, got, want string) {
 
 func main() {
 	short := flag.Bool("short", false, "smaller sizes")
+	idle := flag.Duration("idle", 10*time.Minute, "how long the benchmark idle leaves a daemon alone; it does so twice")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	dir := flag.String("dir", "", "where stores are made; defaults to the temporary folder, which may be no real disk")
 	flag.Usage = func() {
@@ -95,6 +98,10 @@ func main() {
 	}
 	if child, ok := os.LookupEnv(dirChildEnv); ok {
 		dirChild(child)
+		return
+	}
+	if _, ok := os.LookupEnv(idleChildEnv); ok {
+		idleChild()
 		return
 	}
 	if flag.NArg() == 0 {
@@ -126,7 +133,7 @@ func main() {
 			continue
 		}
 		fmt.Printf("%s: %s\n", b.name, b.what)
-		n, err := runOne(b, *short, *dir)
+		n, err := runOne(b, *short, *idle, *dir)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", b.name, err)
 			os.Exit(1)
@@ -138,13 +145,13 @@ func main() {
 	}
 }
 
-func runOne(b benchmark, short bool, parent string) (missed int, err error) {
+func runOne(b benchmark, short bool, idle time.Duration, parent string) (missed int, err error) {
 	dir, err := os.MkdirTemp(parent, "pawl-bench-"+b.name+"-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	r := &report{ctx: context.Background(), short: short, dir: dir}
+	r := &report{ctx: context.Background(), short: short, idle: idle, dir: dir}
 	began := time.Now()
 	err = b.run(r)
 	fmt.Printf("    took %s\n", time.Since(began).Round(time.Second))
