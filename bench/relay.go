@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -153,12 +152,7 @@ func openPrincipal(ctx context.Context, dir string) (p *principal, err error) {
 // daemon along.
 func answering(answer func(context.Context, []byte) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		request := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, request)
-		var out []byte
-		if err == nil {
-			out, err = answer(r.Context(), request)
-		}
+		out, err := relay.Answered(r.Body, r.ContentLength, 4<<20, func(request []byte) ([]byte, error) { return answer(r.Context(), request) })
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -65,28 +65,14 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, answer func(conte
 	ctx, cancel := s.untilStop(r.Context())
 	defer cancel()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.IOTimeout))
-	request, err := readWhole(http.MaxBytesReader(w, r.Body, s.o.RequestMaxBytes), r.ContentLength, s.o.RequestMaxBytes)
-	var out []byte
-	if err == nil {
-		out, err = answer(ctx, request)
-	}
+	body := http.MaxBytesReader(w, r.Body, s.o.RequestMaxBytes)
+	out, err := relay.Answered(body, r.ContentLength, s.o.RequestMaxBytes, func(request []byte) ([]byte, error) { return answer(ctx, request) })
 	if err != nil {
 		writeProblem(w, s.relayProblem(ctx, err))
 		return
 	}
 	w.Header().Set("Content-Type", relayType)
 	_, _ = w.Write(out) // a sender that is gone asks again
-}
-
-// readWhole reads a body to its end: at once where it says how long it is, and that is
-// allowed.
-func readWhole(body io.Reader, length, most int64) ([]byte, error) {
-	if length < 0 || length > most {
-		return io.ReadAll(body)
-	}
-	b := make([]byte, length)
-	_, err := io.ReadFull(body, b)
-	return b, err
 }
 
 func (s *Server) relayProblem(ctx context.Context, err error) *api.Problem {
