@@ -251,6 +251,24 @@ func TestHeadlinesPutWhatIsUrgentFirst(t *testing.T) {
 	}
 }
 
+func TestHeadlinesAreSentences(t *testing.T) {
+	source := Source{Name: "files", Held: 2, HeldAt: noon.Add(-time.Minute)}
+	if got, want := sourceHeadlines(&source, noon), "[Source files: 2 deletions held for 1m0s; see pawl source confirm files.]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	for wrong, want := range map[string]string{
+		"pawl.yaml:2:3: server.lisen: unknown key; did you mean listen?": "did you mean listen? See pawl config diff.",
+		"pawl.yaml:3: not YAML":                    "not YAML. See pawl config diff.",
+		"pawl.yaml:3: it has no unit; write as 5s.": "write as 5s. See pawl config diff.",
+	} {
+		st := DaemonStatus{Config: &ConfigStatus{File: "pawl.yaml", RefusedAt: noon.Add(-time.Second), Errors: []string{wrong}}}
+		got := strings.Join(Headlines(&st, noon), "\n")
+		if !strings.HasPrefix(got, "The configuration pawl.yaml was refused 1s ago, and") || !strings.HasSuffix(got, want) {
+			t.Errorf("of %q: %s", wrong, got)
+		}
+	}
+}
+
 func TestAProblemIsFoundInWhateverWrapsIt(t *testing.T) {
 	p := NewProblem(409, CodeStale, "overtaken", "do nothing")
 	if got := CodeOf(fmt.Errorf("put: %w", p)); got != CodeStale {

@@ -20,7 +20,7 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 	}
 	urgent = append(urgent, certificateHeadlines(st.Certificate, now)...)
 	if c := st.Config; c != nil && !c.RefusedAt.IsZero() {
-		urgent = append(urgent, fmt.Sprintf("The configuration %s is refused since %s, and the one before goes on: %s. See pawl config diff.", c.File, ago(c.RefusedAt, now), strings.Join(c.Errors, "; ")))
+		urgent = append(urgent, fmt.Sprintf("The configuration %s was refused %s, and the one before goes on: %s See pawl config diff.", c.File, ago(c.RefusedAt, now), sentence(strings.Join(c.Errors, "; "))))
 	}
 	if c := st.Config; c != nil && len(c.Restart) > 0 {
 		other = append(other, fmt.Sprintf("The configuration waits for a restart: %s.", strings.Join(c.Restart, ", ")))

@@ -148,7 +148,7 @@ func (s *Source) NothingDeleted() string {
 func sourceHeadlines(s *Source, now time.Time) []string {
 	var out []string
 	if s.Held > 0 {
-		out = append(out, fmt.Sprintf("Source %s: %s held since %s; see pawl source confirm %s.", s.Name, count(s.Held, "deletion"), rough(now.Sub(s.HeldAt)), s.Name))
+		out = append(out, fmt.Sprintf("Source %s: %s held for %s; see pawl source confirm %s.", s.Name, count(s.Held, "deletion"), rough(now.Sub(s.HeldAt)), s.Name))
 	}
 	if s.Trouble != "" {
 		out = append(out, fmt.Sprintf("Source %s: %s (%s).", s.Name, trim(s.Trouble), ago(s.TroubleAt, now)))

@@ -87,6 +87,14 @@ func rough(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
+// sentence ends what somebody else said, where it does not end by itself.
+func sentence(s string) string {
+	if strings.HasSuffix(s, "?") {
+		return s
+	}
+	return trim(s) + "."
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

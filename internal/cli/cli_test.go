@@ -368,6 +368,7 @@ func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
 	d := newFakeDaemon(t)
 	golden(t, "usage", transcript(t, d, "",
 		[]string{"aply"},
+		[]string{"aply", "-f", "x"},
 		[]string{"frobnicate"},
 		[]string{"config", "chek"},
 		[]string{"list", "--phse", "Failed"},
@@ -384,6 +385,8 @@ func TestGoldenWrongUsageSaysWhatWasMeant(t *testing.T) {
 		[]string{"wait"},
 		[]string{"wait", "--all", "--generation", "3"},
 		[]string{"suspend"},
+		[]string{"resume", "web"},
+		[]string{"retry", "web"},
 		[]string{"completion", "csh"},
 		[]string{"status", "now"},
 		[]string{"wait", "web/a", "--timeout", "1"},

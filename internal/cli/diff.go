@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -70,9 +69,6 @@ func (a *app) diffCommand() *cobra.Command {
 
 func (f *diffFlags) check(cmd *cobra.Command, args []string) error {
 	many := f.sink != "" || f.prefix != "" || f.all
-	if i := slices.IndexFunc(args, func(arg string) bool { return !strings.Contains(arg, "/") }); i >= 0 && !many && record.ValidateSink(args[i]) == nil {
-		return usage(cmd, "%q names no resource; write SINK/KEY, or --sink %s for all of that sink", args[i], args[i])
-	}
 	switch {
 	case len(args) > 0 && many:
 		return usage(cmd, "name resources, or choose them with --sink, --prefix and --all, but not both")

@@ -15,7 +15,10 @@ import (
 func parseKey(cmd *cobra.Command, arg string) (record.Key, error) {
 	sink, name, ok := strings.Cut(arg, "/")
 	key := record.Key{Sink: sink, Name: name}
-	if !ok {
+	switch {
+	case !ok && cmd.Flags().Lookup("sink") != nil && record.ValidateSink(sink) == nil:
+		return key, usage(cmd, "%q names no resource; write SINK/KEY, or --sink %s for all of that sink", arg, arg)
+	case !ok:
 		return key, usage(cmd, "%q names no resource; write SINK/KEY, as in web/users/alice", arg)
 	}
 	if err := key.Validate(); err != nil {

@@ -145,8 +145,14 @@ func given(args []string) string {
 	return strings.Join(args, " ")
 }
 
-// flagError adds the nearest right name to an unknown flag.
+// flagError adds the nearest right name to an unknown flag. Where a command is
+// misspelt, its flags are unknown too, and the command is what to tell of.
 func flagError(cmd *cobra.Command, err error) error {
+	if cmd.HasAvailableSubCommands() {
+		if wrong := onlyCommands(cmd, cmd.Flags().Args()); wrong != nil {
+			return wrong
+		}
+	}
 	what := err.Error()
 	if name, ok := strings.CutPrefix(what, "unknown flag: --"); ok {
 		var names []string

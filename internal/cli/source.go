@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/internal/client"
+	"github.com/pawlsync/pawl/internal/duration"
 )
 
 const sourceLong = `A source is a place where desired state is kept, outside of pawl: a directory, a
@@ -149,7 +150,7 @@ func (a *app) printSource(s *api.Source) {
 		t.add("", "see `pawl source confirm "+s.Name+"`")
 	}
 	if f := s.Fuse; f != nil {
-		row("Fuse", fmt.Sprintf("%d of %d deletions used within %s, of at most %s%s", f.Deleted, f.Allowed, shortDuration(time.Duration(f.Window)),
+		row("Fuse", fmt.Sprintf("%d of %d deletions used within %s, of at most %s%s", f.Deleted, f.Allowed, duration.Text(time.Duration(f.Window)),
 			plural(f.Largest, "resource"), ternary(f.Blown, "; blown: everything further is held", "")))
 	}
 	if s.State == api.SourceNotConfigured {
