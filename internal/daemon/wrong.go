@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -23,7 +24,11 @@ func wrongServer(c *config.Config, o Options) config.Errors {
 	var out config.Errors
 	if file := c.Server.TokenFile; file != "" {
 		if err := access.CheckTokenFile(file); err != nil {
-			out = append(out, c.Wrong("server.token_file", err.Error(), ""))
+			hint := ""
+			if errors.Is(err, fs.ErrNotExist) {
+				hint = "`pawl token new --name NAME --scope admin` makes it, with a first token"
+			}
+			out = append(out, c.Wrong("server.token_file", err.Error(), hint))
 		}
 	}
 	return append(out, wrongCallers(c, o)...)

@@ -64,7 +64,7 @@ sinks:
 	c := load(t, file)
 	err := Check(t.Context(), c, options())
 	for _, want := range []struct{ line, key, what string }{
-		{":1:", "server.token_file", "none.token"},
+		{":1:", "server.token_file", "none.token: no such file or directory; `pawl token new"},
 		{":4:", "plugins.gone.path", "gone.wasm"},
 		{":5:", "plugins.text.path", "plugin"},
 		{":10:", "upstreams.file.credentials.bearer", "none.bearer"},
