@@ -75,7 +75,8 @@ func (a *adapter) classify(resp *pawl.HTTPResponse) error {
 		return pawl.Unauthorized(message + ": it refuses the upstream's credentials")
 	case s == 403:
 		return pawl.Unauthorized(message + ": it does not take anything from sender " + strconv.Quote(a.cfg.hello.sender) +
-			"; declare it there in sources.NAME.pawl.senders, or correct sender in this sink's config")
+			"; declare it there in sources.NAME.pawl.senders, or correct sender in this sink's config;" +
+			" and a token has to be bound to that name there: pawl token new --sender NAME")
 	case s == 404 || s == 405:
 		return pawl.Unauthorized(message + ": it has no relay; is the upstream's address a pawl's API, and does that pawl have a source of kind pawl?")
 	case s == 413:
