@@ -72,8 +72,11 @@ func (s *Server) audit(r *http.Request, status int) {
 	if quiet[c.pattern] && status != http.StatusForbidden {
 		level = slog.LevelDebug
 	}
-	attrs := c.attrs(r.PathValue("sink"), r.URL.Query().Get("key"), status)
-	s.log.LogAttrs(r.Context(), level, "a caller's change", slog.GroupAttrs("audit", attrs...))
+	attrs, message := c.attrs(r.PathValue("sink"), r.URL.Query().Get("key"), status), "a caller's change"
+	if status == http.StatusForbidden {
+		message = "a caller's change was denied"
+	}
+	s.log.LogAttrs(r.Context(), level, message, slog.GroupAttrs("audit", attrs...))
 	if s.o.Audit != nil {
 		s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "", attrs...)
 	}
