@@ -43,6 +43,8 @@ func TestPagesThatFollowAKeyShowWhatStaysOnceWhateverComesAndGoes(t *testing.T) 
 				}
 			})
 		}
+		defer others.Wait()
+		defer close(stop)
 		for range 30 {
 			o := engine.ListOptions{Sink: "web", Limit: 1 + random.IntN(9)}
 			seen, last := map[string]int{}, record.Key{}
@@ -74,8 +76,6 @@ func TestPagesThatFollowAKeyShowWhatStaysOnceWhateverComesAndGoes(t *testing.T) 
 				}
 			}
 		}
-		close(stop)
-		others.Wait()
 	})
 }
 
