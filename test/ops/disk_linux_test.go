@@ -47,7 +47,7 @@ func TestAFullDiskIsToldAndEndsByItself(t *testing.T) {
 	}
 	d.Logged("the disk is nearly full", `"level":"ERROR"`)
 	target.Return() // what was accepted goes out
-	d.Show("wait web/waits")
+	d.Show("wait web/waits --timeout 0")
 
 	kit.Must(t, os.Remove(ballast))
 	d.Reaches("pawl_store_refusing_puts", 0)

@@ -134,7 +134,7 @@ func TestAPluginIsUpgradedToABrokenOneAndBack(t *testing.T) {
 			t.Errorf("pawl %s: exit code %d, and it says:\n%s", command, code, out)
 		}
 	}
-	d.Show("status", "is refused", "tarqet")
+	d.Show("status", "the one before goes on", "tarqet")
 	d.Reaches("pawl_config_refused", 1)
 	load.Busy(100)
 	d.Config = strings.Replace(right, "    drift_interval: 0s", "    drift_interval: 0s\n    max_in_flight: 9", 1)

@@ -44,7 +44,7 @@ func TestSIGTERMUnderLoadEndsWithinTheGraceWithNothingInDoubt(t *testing.T) {
 	}
 	target.Dawdle(0)
 	target.Return()
-	d.Show("wait --all web --timeout 2m")
+	d.Show("wait --all web --timeout 0")
 	arrived(t, target, load)
 }
 
