@@ -141,7 +141,7 @@ func (r *ring) add(c *outbox.Committed) {
 	if r.end-r.first == size {
 		old := &r.entries[r.first%size]
 		r.floor = old.revision
-		if r.newest[old.key] == r.first && !old.superseded {
+		if !old.superseded {
 			delete(r.newest, old.key)
 		}
 		r.first++
@@ -150,13 +150,12 @@ func (r *ring) add(c *outbox.Committed) {
 		r.entries[at%size].superseded = true
 		r.entries[at%size].record = outbox.Record{}
 	}
-	removed := c.Removed || c.Record.Desired.Gone
-	n := change{key: c.Key, revision: c.Revision, removed: removed}
-	if !removed {
+	n := &r.entries[r.end%size]
+	*n = change{key: c.Key, revision: c.Revision, removed: c.Removed || c.Record.Desired.Gone}
+	if !n.removed {
 		n.record = withoutPayloads(*c.Record)
 	}
 	r.newest[c.Key] = r.end
-	r.entries[r.end%size] = n
 	r.end++
 	r.grew = true
 }
