@@ -299,13 +299,13 @@ func lossError(reached, claimed uint64) error {
 
 // applyJournal hands the frames above from to Badger, in portions.
 func (s *Store) applyJournal(from uint64) error {
-	l := newLayer()
+	l := newLayer(0)
 	flush := func() error {
 		if len(l.entries) == 0 {
 			return nil
 		}
 		err := s.writeLayer(l)
-		l = newLayer()
+		l = newLayer(0)
 		return err
 	}
 	_, err := replay(s.journalDir(), s.master, from, func(f *frame) error {

@@ -24,6 +24,8 @@ const (
 	applyBytes = 8 << 20
 	// maxOverlayBytes is where commits wait for Badger.
 	maxOverlayBytes = 32 << 20
+	// maxLayerHint bounds what is set aside for entries that may not come.
+	maxLayerHint = 8192
 	// applyRetry is waited for after Badger failed.
 	applyRetry = time.Second
 )
@@ -48,10 +50,13 @@ type layer struct {
 	last    uint64 // last revision in it
 }
 
-func newLayer() *layer { return &layer{entries: make(map[record.Key]*entry)} }
+// newLayer starts a layer that gets about as many entries as the one before.
+func newLayer(before int) *layer {
+	return &layer{entries: make(map[record.Key]*entry, min(before, maxLayerHint))}
+}
 
 func newOverlay() *overlay {
-	o := &overlay{dirty: newLayer(), some: make(chan struct{}, 1), much: make(chan struct{}, 1)}
+	o := &overlay{dirty: newLayer(0), some: make(chan struct{}, 1), much: make(chan struct{}, 1)}
 	o.room.L = &o.mu
 	return o
 }
@@ -113,7 +118,7 @@ func (o *overlay) take() *layer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.applying == nil && len(o.dirty.entries) > 0 {
-		o.applying, o.dirty = o.dirty, newLayer()
+		o.applying, o.dirty = o.dirty, newLayer(len(o.dirty.entries))
 		o.layer.Add(1)
 	}
 	return o.applying

@@ -209,7 +209,7 @@ func writeManifest(dir string, tables map[string]uint64) error {
 
 // readJournal gathers what the journal has above what Badger is known to have.
 func (x *salvage) readJournal() error {
-	x.journal = newLayer()
+	x.journal = newLayer(0)
 	found, err := replay(filepath.Join(x.dir, journalName), x.master, 0, func(f *frame) error {
 		return f.entries(func(key record.Key, e *entry) error {
 			if old := x.journal.entries[key]; old != nil {

@@ -130,8 +130,11 @@ type batch struct {
 	failed  bool
 }
 
-func newBatch() *batch {
-	return &batch{group: outbox.NewGroup(), changes: make(map[record.Key]*Change)}
+// newBatch starts a batch that is about as large as the one before, whose size is
+// given: its map need not grow step by step.
+func newBatch(before int) *batch {
+	const most = 4096 // so that after a giant the next one is not large for nothing
+	return &batch{group: outbox.NewGroup(), changes: make(map[record.Key]*Change, min(before, most))}
 }
 
 // New starts a queue. Close or Abort ends its goroutine.
@@ -141,7 +144,7 @@ func New(opts Options) *Queue {
 		seed:     maphash.MakeSeed(),
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
-		waiting:  newBatch(),
+		waiting:  newBatch(0),
 		revision: opts.Revision,
 		reserved: opts.Revision,
 	}
@@ -182,10 +185,15 @@ func (q *Queue) Discard(key record.Key) outbox.Ticket {
 // newest returns key's newest state and the batch that it waits in, nil where
 // it is committed. The caller holds key's stripe, so that no newer one comes.
 func (q *Queue) newest(s *stripe, key record.Key) (outbox.Record, *batch, error) {
+	rec := s.read[key] // of what waits nothing is remembered
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
 		return outbox.Record{}, nil, q.closed
+	}
+	if rec != nil {
+		q.mu.Unlock()
+		return *rec, nil, nil
 	}
 	for _, b := range []*batch{q.waiting, q.committing} {
 		if b == nil {
@@ -198,15 +206,12 @@ func (q *Queue) newest(s *stripe, key record.Key) (outbox.Record, *batch, error)
 		}
 	}
 	q.mu.Unlock()
-	if rec := s.read[key]; rec != nil {
-		return *rec, nil, nil
-	}
-	rec, err := q.opts.Backend.Load(key)
-	if err == nil && (rec.Desired.Exists() || rec.Desired.Gone) { // of a new key the Put follows at once
-		kept := rec
+	loaded, err := q.opts.Backend.Load(key)
+	if err == nil && (loaded.Desired.Exists() || loaded.Desired.Gone) { // of a new key the Put follows at once
+		kept := loaded
 		s.keep(key, &kept)
 	}
-	return rec, nil, err
+	return loaded, nil, err
 }
 
 func (b *batch) groupOrNil() *outbox.Group {
@@ -297,7 +302,7 @@ func (q *Queue) commitNext() bool {
 		q.mu.Unlock()
 		return false
 	}
-	q.waiting, q.committing = newBatch(), b
+	q.waiting, q.committing = newBatch(len(b.changes)), b
 	q.mu.Unlock()
 
 	changes, halves := b.sorted()
@@ -338,7 +343,7 @@ func (q *Queue) settle(b *batch, halves int, took time.Duration, err error) []*b
 		return nil
 	}
 	failed := []*batch{b, q.waiting}
-	q.waiting = newBatch()
+	q.waiting = newBatch(0)
 	for _, b := range failed {
 		b.failed = true
 	}
@@ -418,7 +423,7 @@ func (q *Queue) Close() uint64 {
 // Abort fails what waits with err and refuses updates from now on. A commit
 // that is under way goes on; Done tells when it ended.
 func (q *Queue) Abort(err error) {
-	if b := q.end(err, newBatch()); b != nil {
+	if b := q.end(err, newBatch(0)); b != nil {
 		b.group.Finish(err)
 	}
 }
