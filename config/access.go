@@ -48,3 +48,12 @@ type ReviewClient struct {
 	Groups      []string `key:"groups" doc:"Groups; system:serviceaccounts:NAMESPACE is all service accounts of a namespace."`
 	Permissions `key:",inline"`
 }
+
+// ClientLimits are what one client of the API may do. A client is a token, certificate or
+// user of a cluster, by name; at the unix socket, a user; else an address.
+type ClientLimits struct {
+	RequestsPerSecond int   `key:"requests_per_second" default:"10000" min:"0" max:"1000000" unit:"requests" doc:"Requests that a client may send all the time. A batch is one. 0: no limit."`
+	RequestsBurst     int   `key:"requests_burst" default:"20000" min:"1" max:"10000000" unit:"requests" doc:"Requests that it may send at once before requests_per_second holds it back."`
+	Watches           int   `key:"watches" default:"16384" min:"0" max:"1000000" unit:"watches" doc:"Watches, and waits for an outcome, that it may have open. 0: no limit."`
+	BodyBytes         Bytes `key:"body_bytes" default:"256MiB" min:"0B" max:"1TiB" doc:"Bodies of its requests under way, together; max_request_bytes bounds each. A body alone is always taken. 0: no limit."`
+}

@@ -56,6 +56,7 @@ type Server struct {
 	AdminRemote     bool                    `key:"admin_remote" default:"false" doc:"Allow an admin_address that other machines reach."`
 	TLS             ServerTLS               `key:"tls" doc:"TLS of the API."`
 	MaxRequestBytes Bytes                   `key:"max_request_bytes" default:"64MiB" min:"1KiB" max:"4GiB" doc:"Largest body of one request, a batch included."`
+	Limits          ClientLimits            `key:"limits" doc:"What one client may do, so that one that has run wild leaves room for the others; see access.md. A change is taken over by a reload."`
 	ShutdownGrace   time.Duration           `key:"shutdown_grace" default:"30s" min:"0s" max:"1h" doc:"How long calls in flight may take to finish when the daemon is told to stop."`
 }
 

@@ -41,13 +41,13 @@ func TestWhatNeedsARestartStaysAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	load := func(name, text string) *Config { return mustLoad(t, Options{File: writeAt(t, dir, name, text)}) }
 	running := load("a.yaml", "store: {path: one}\nsinks: {web: {plugin: http}}\n")
-	next := load("b.yaml", "store: {path: two}\nserver: {listen: \"127.0.0.1:1\"}\nlog: {level: debug, format: json}\n"+
+	next := load("b.yaml", "store: {path: two}\nserver: {listen: \"127.0.0.1:1\", limits: {watches: 9}}\nlog: {level: debug, format: json}\n"+
 		"limits: {max_in_flight: 7, batch_max: 8}\ndefaults: {timeout: 5s}\nsinks: {web: {plugin: http}, more: {plugin: http}}\nsources: {edges: {pawl: {senders: [a]}}}\n")
 	merged := running.Over(next)
 	if left, want := Differences(merged, next), []string{"limits.batch_max", "log.format", "server.listen", "store.path"}; !slices.Equal(left, want) {
 		t.Errorf("left for a restart: %q, want %q", left, want)
 	}
-	if taken, want := Differences(running, merged), []string{"defaults.timeout", "limits.max_in_flight", "log.level", "sinks.more", "sinks.web.timeout", "sources.edges"}; !slices.Equal(taken, want) {
+	if taken, want := Differences(running, merged), []string{"defaults.timeout", "limits.max_in_flight", "log.level", "server.limits.watches", "sinks.more", "sinks.web.timeout", "sources.edges"}; !slices.Equal(taken, want) {
 		t.Errorf("taken over: %q, want %q", taken, want)
 	}
 	if e := merged.Wrong("sinks.more", "x", ""); !strings.HasSuffix(e.File, "b.yaml") || e.Line == 0 {

@@ -135,16 +135,16 @@ func (p *Peers) Authenticate(r *http.Request) (*Identity, error) {
 	case !ok:
 		return nil, nil
 	case errors.Is(s.err, errNoPeers) && len(p.clients) == 0:
-		return Unrestricted("socket", kindPeer), nil // the mode of the socket's file lets nobody else in
+		return Unrestricted("socket", KindPeer), nil // the mode of the socket's file lets nobody else in
 	case s.err != nil:
 		return nil, s.err
 	case s.peer.UID == p.own || s.peer.UID == 0:
-		return Unrestricted(userName(s.peer.UID), kindPeer), nil
+		return Unrestricted(userName(s.peer.UID), KindPeer), nil
 	}
 	for i := range p.clients {
 		c := &p.clients[i]
 		if slices.Contains(c.uids, s.peer.UID) || slices.ContainsFunc(s.peer.Groups, func(g uint32) bool { return slices.Contains(c.gids, g) }) {
-			return &Identity{Name: c.Name, Kind: kindPeer, Grants: c.Grants, Senders: c.Senders}, nil
+			return &Identity{Name: c.Name, Kind: KindPeer, Grants: c.Grants, Senders: c.Senders}, nil
 		}
 	}
 	return nil, &Refusal{
@@ -153,7 +153,8 @@ func (p *Peers) Authenticate(r *http.Request) (*Identity, error) {
 	}
 }
 
-const kindPeer = "peer"
+// KindPeer is the kind of callers at a unix socket.
+const KindPeer = "peer"
 
 // userName is a user's name, or its number where the system has none.
 func userName(uid uint32) string {

@@ -211,9 +211,11 @@ func (t *Token) line() []byte {
 	return b.Bytes()
 }
 
+const kindToken = "token"
+
 // identity is who sends t.
 func (t *Token) identity() *Identity {
-	id := &Identity{Name: t.Name, Kind: "token", Senders: t.Senders, Grants: make([]Grant, len(t.Grants))}
+	id := &Identity{Name: t.Name, Kind: kindToken, Senders: t.Senders, Grants: make([]Grant, len(t.Grants))}
 	for i, g := range t.Grants {
 		id.Grants[i] = Grant(g)
 	}

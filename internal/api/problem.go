@@ -35,6 +35,7 @@ const (
 	CodeSinkUnavailable  Code = "sink-unavailable"     // 503: no saga may begin at a sink that is suspended or not ready
 	CodeWatchExpired     Code = "watch-expired"        // 410: list again
 	CodeTooLarge         Code = "too-large"            // 413
+	CodeTooManyRequests  Code = "too-many-requests"    // 429: of a client, over server.limits
 	CodeInternal         Code = "internal"             // 500
 	CodeUnavailable      Code = "unavailable"          // 503: the store can't be read at the moment
 	CodeClosed           Code = "closed"               // 503: the daemon is shutting down
@@ -60,6 +61,7 @@ type Problem struct {
 	Generation *uint64 `json:"generation,omitempty" doc:"The resource's current generation, of conflict and stale; 0: it does not exist."`
 	Line       int     `json:"line,omitempty" doc:"Line of the body where it is wrong, from 1."`
 	Column     int     `json:"column,omitempty" doc:"Column there, in bytes, from 1."`
+	RetryAfter int     `json:"retryAfter,omitempty" doc:"Seconds after which to try again, of too-many-requests; the header Retry-After says the same."`
 	Saga       *Saga   `json:"saga,omitempty" doc:"Of saga-rolled-back: the saga, with the answer of the target that refused."`
 }
 

@@ -23,10 +23,18 @@ func authenticators(c *config.Config, o Options) ([]access.Authenticator, error)
 	return out, nil
 }
 
-// showAccess lets the metrics have who is not let in, and whether the token file can be
+// clientLimits are what one client of the API may do.
+func clientLimits(c *config.Config) server.Limits {
+	l := c.Server.Limits
+	return server.Limits{
+		RequestsPerSecond: l.RequestsPerSecond, RequestsBurst: l.RequestsBurst, Watches: l.Watches, BodyBytes: int64(l.BodyBytes),
+	}
+}
+
+// showAccess lets the metrics have who is not let in or held back, and whether the token file can be
 // used.
 func showAccess(so *server.Options, registry *prometheus.Registry, observer *metrics.Observer) {
-	so.Denied = observer.Denied
+	so.Denied, so.Throttled = observer.Denied, observer.Throttled
 	for _, a := range so.Authenticators {
 		if tokens, ok := a.(*access.Tokens); ok {
 			registry.MustRegister(metrics.NewTokensCollector(tokens.Trouble))

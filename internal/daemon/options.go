@@ -183,9 +183,9 @@ func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sa
 	out := server.Options{
 		Engine: e, Sagas: sagas, Version: o.Version, Logger: o.Logger, LogLevel: o.LogLevel, Metrics: metricsHandler(c, g),
 		PayloadMaxBytes: int(c.Limits.PayloadMaxBytes), BatchMax: c.Limits.BatchMax,
-		RequestMaxBytes: int64(c.Server.MaxRequestBytes),
-		ShutdownGrace:   c.Server.ShutdownGrace,
-		Sensitive:       sensitive(c),
+		RequestMaxBytes: int64(c.Server.MaxRequestBytes), Limits: clientLimits(c),
+		ShutdownGrace: c.Server.ShutdownGrace,
+		Sensitive:     sensitive(c),
 	}
 	var err error
 	if out.Templates, err = sagatemplate.New(c); err != nil {

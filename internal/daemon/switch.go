@@ -19,6 +19,7 @@ func (r *reloader) switchTo(ctx context.Context, d *draft) (problems []string) {
 		}
 	}
 	fail("the API's templates and masks", r.server.Configure(d.templates, sensitive(d.config)))
+	r.server.SetLimits(clientLimits(d.config))
 	for name, u := range d.upstreams {
 		fail("upstream "+name, t.upstreams.add(name, u))
 	}

@@ -87,6 +87,7 @@ func busy(t *testing.T) *Gatherer {
 		return access.CertificateStatus{NotAfter: noon, ClientsEnd: noon.Add(time.Hour), Problem: "half-written", Read: map[string]int{"read": 2, "refused": 1}}
 	}))
 	o.Denied(access.DeniedScope)
+	o.Throttled(access.KindPeer, access.LimitWatches)
 	reg.MustRegister(NewTokensCollector(func() error { return errors.New("line 2") }))
 	return g
 }

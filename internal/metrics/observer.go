@@ -26,8 +26,8 @@ type Observer struct {
 	compared, comparedFound, relayItems, relayFound, spans                                    *prometheus.CounterVec
 	put, call, delivery, ack, commit, changes, saga                                           *prometheus.HistogramVec
 
-	reloads, denied, auditLost   *prometheus.CounterVec
-	configRefused, configRestart prometheus.Gauge
+	reloads, denied, throttled, auditLost *prometheus.CounterVec
+	configRefused, configRestart          prometheus.Gauge
 
 	known sync.Map // names that are known to be a sink's
 }
@@ -61,8 +61,8 @@ func New(reg prometheus.Registerer) *Observer {
 		changes: commitChanges.histogram(prometheus.ExponentialBuckets(1, 4, 8)),
 	}
 	o.reloads, o.configRefused, o.configRestart = reloads.counter(), configRefused.gauge(), configRestart.gauge()
-	o.denied, o.auditLost = deniedCounter(), auditLost.counter()
-	reg.MustRegister(o.reloads, o.configRefused, o.configRestart, o.denied, o.auditLost)
+	o.denied, o.throttled, o.auditLost = deniedCounter(), throttledCounter(), auditLost.counter()
+	reg.MustRegister(o.reloads, o.configRefused, o.configRestart, o.denied, o.throttled, o.auditLost)
 	reg.MustRegister(o.puts, o.coalesced, o.calls, o.deliveries, o.breaker, o.swaps, o.commitFailures, o.sagas, o.undos, o.sources, o.saga,
 		o.compared, o.comparedFound, o.relayItems, o.relayFound, o.spans,
 		o.put, o.call, o.delivery, o.ack, o.commit, o.changes,

@@ -102,7 +102,7 @@ func reported() []metric {
 		puts, coalesced, putSeconds, calls, callSeconds, deliveries, deliverySecs, ackSeconds,
 		breakerMoves, swaps, commitSeconds, commitChanges, commitFailures,
 		sagaOutcomes, sagaSeconds, sagaUndos, sourceChanges, compared, comparedFound, relayItems, relayFound, spans,
-		reloads, configRefused, configRestart, apiDenied, auditLost,
+		reloads, configRefused, configRestart, apiDenied, apiThrottled, auditLost,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/pawlsync/pawl/internal/api"
 )
 
-// guard decides who may call, bounds how long an answer may take, and sees to
+// guard decides who may call and how much, bounds how long an answer may take, and sees to
 // it that whatever goes wrong ends in a problem.
 func (s *Server) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,6 +32,12 @@ func (s *Server) guard(mux *http.ServeMux) http.Handler {
 		h, pattern := mux.Handler(r)
 		if !public(pattern) {
 			id, p := s.identify(r)
+			release, tooMuch := s.limiter.admit(clientOf(r, id), pattern, r)
+			if tooMuch != nil {
+				writeProblem(t, tooMuch)
+				return
+			}
+			defer release()
 			if p != nil {
 				if p.Status == http.StatusUnauthorized {
 					w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
@@ -85,7 +91,7 @@ func (s *Server) identify(r *http.Request) (*access.Identity, *api.Problem) {
 }
 
 // local is everybody who may connect, where nobody is asked who they are.
-var local = access.Unrestricted("local", "local")
+var local = access.Unrestricted("local", access.KindLocal)
 
 // authenticate asks each authenticator in turn.
 func (s *Server) authenticate(r *http.Request) (*access.Identity, *api.Problem) {

@@ -63,6 +63,11 @@ type Options struct {
 	Audit *slog.Logger
 	// Denied is told of each request that was not allowed. Defaults to nothing.
 	Denied func(access.Denied)
+	// Limits are what one client may do, as SetLimits changes it. Defaults to none.
+	Limits Limits
+	// Throttled is told of each request that exceeded one, with the kind of the client.
+	// Defaults to nothing.
+	Throttled func(kind string, limit access.Limit)
 	// Certificates turn TLS on. Where they ask callers for certificates, an
 	// access.CallerCertificates belongs among the Authenticators. Defaults to none.
 	Certificates *access.Certificates
@@ -114,6 +119,9 @@ func (o *Options) setDefaults() {
 	if o.Denied == nil {
 		o.Denied = func(access.Denied) {}
 	}
+	if o.Throttled == nil {
+		o.Throttled = func(string, access.Limit) {}
+	}
 	if o.PayloadMaxBytes == 0 {
 		o.PayloadMaxBytes = 512 << 10
 	}
@@ -148,6 +156,7 @@ type Server struct {
 	sources Sources
 	log     *slog.Logger
 	rules   atomic.Pointer[rules]
+	limiter *limiter
 	started time.Time
 	handler http.Handler
 	hashKey [sha256.Size]byte // of hashes that would tell of sensitive values; new with each start
@@ -166,6 +175,7 @@ func New(o Options) (*Server, error) {
 	}
 	o.setDefaults()
 	s := &Server{o: o, engine: o.Engine, sagas: o.Sagas, sources: o.Sources, log: o.Logger, started: o.Now()}
+	s.limiter = newLimiter(&o)
 	if err := s.Configure(o.Templates, o.Sensitive); err != nil {
 		return nil, err
 	}
