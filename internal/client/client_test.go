@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/outbox"
@@ -472,6 +474,49 @@ func TestAWatchThatCantGoOnSaysSo(t *testing.T) {
 	for _, err := range c.Watch(ctx, client.WatchOptions{}) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("a context that ended: %v", err)
+		}
+	}
+}
+
+// TestAWatchThatIsHeldBackComesBackWhenTheDaemonSays: one that was open, and after the
+// seconds of the answer; one that begins says what is in its way.
+func TestAWatchThatIsHeldBackComesBackWhenTheDaemonSays(t *testing.T) {
+	var asked atomic.Int64
+	var heldBack time.Time
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		switch {
+		case n == 2:
+			heldBack = time.Now()
+			fallthrough
+		case n == 4:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"status":429,"code":"too-many-requests","detail":"too many watches","retryAfter":1}`)
+		default:
+			if n == 3 && r.FormValue("from") != "t1" {
+				t.Errorf("it comes back from %q", r.FormValue("from"))
+			}
+			fmt.Fprintf(w, "event: resource\nid: t%d\ndata: {}\n\n", n)
+		}
+	}))
+	t.Cleanup(hs.Close)
+	c := dial(t, hs.URL)
+	seen := 0
+	for _, err := range c.Watch(t.Context(), client.WatchOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; seen == 2 {
+			break
+		}
+	}
+	if passed := time.Since(heldBack); passed < time.Second {
+		t.Errorf("it came back after %v, and was told to wait a second", passed)
+	}
+	for _, err := range c.Watch(t.Context(), client.WatchOptions{}) {
+		if api.CodeOf(err) != api.CodeTooManyRequests {
+			t.Errorf("one that begins: %v", err)
 		}
 	}
 }

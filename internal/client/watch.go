@@ -47,6 +47,8 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[api.WatchE
 			case ctx.Err() != nil:
 				yield(api.WatchEvent{}, context.Cause(ctx))
 				return
+			case errors.As(err, &refused) && refused.Code == api.CodeTooManyRequests && connected:
+				pause = max(pause, time.Duration(refused.RetryAfter)*time.Second)
 			case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError,
 				err != nil && !connected && o.From == token && !errors.Is(err, errCut):
 				yield(api.WatchEvent{}, err)
