@@ -148,7 +148,11 @@ func (p *planner) line(ctx context.Context, line []byte, number int) api.PlanAns
 
 func (p *planner) difference(ctx context.Context, l *api.PlanLine) (*api.Difference, error) {
 	q := question(l)
-	if err := may(ctx, access.Read, q.Key); err != nil {
+	scope := access.Read
+	if q.Put != nil && p.s.mask(q.Key.Sink).Hides() {
+		scope = access.Write // else who may not see a short secret tries out here what it is
+	}
+	if err := may(ctx, scope, q.Key); err != nil {
 		return nil, err
 	}
 	if n := p.deaf(l.Sink); n >= planDeaf {

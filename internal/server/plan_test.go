@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/pawlsync/pawl/engine/outbox/memory"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/engine/sink"
+	"github.com/pawlsync/pawl/internal/access"
 	"github.com/pawlsync/pawl/internal/api"
 )
 
@@ -277,5 +279,33 @@ func TestAPlanEndsWithTheServer(t *testing.T) {
 	body, _ := io.ReadAll(response.Body)
 	if !strings.Contains(string(body), `"line":1`) || !strings.Contains(string(body), `"closed"`) {
 		t.Errorf("%s", body)
+	}
+}
+
+// Of a short secret every value could be asked for, and the right one is the one that
+// changes nothing.
+func TestWhoOnlyReadsFindsOutNoSensitiveValueByAPlan(t *testing.T) {
+	k := &scopeKit{T: t, file: filepath.Join(t.TempDir(), "tokens")}
+	reader := k.token("reader", access.TokenGrant{Scope: access.Read})
+	writer := k.token("writer", access.TokenGrant{Scope: access.Write})
+	_, f, hs := start(t, Options{Authenticators: tokensOf(t, k.file), Sensitive: map[string][]string{"web": {"/pin"}}})
+	f.preview = func(_ context.Context, q engine.Question) (engine.Preview, error) {
+		return engine.Preview{Key: q.Key, Action: engine.ActionNone, Same: true}, nil
+	}
+	for _, want := range []struct {
+		line           string
+		reader, writer bool
+	}{
+		{`{"sink":"web","key":"k","payload":{"pin":"1234"}}`, false, true},
+		{`{"sink":"web","key":"k"}`, true, true},
+		{`{"sink":"web","key":"k","delete":true}`, true, true},
+		{`{"sink":"cluster","key":"k","payload":{"pin":"1234"}}`, true, true}, // nothing is hidden there
+	} {
+		for as, answered := range map[*[]string]bool{&reader: want.reader, &writer: want.writer} {
+			_, body := ask(t, "POST", hs.URL+"/v1/plan", want.line, *as...)
+			if strings.Contains(body, `"same":true`) != answered || strings.Contains(body, "lacks the scope write for ") == answered {
+				t.Errorf("%s as %s: %s", want.line, map[bool]string{true: "reader", false: "writer"}[as == &reader], body)
+			}
+		}
 	}
 }
