@@ -258,7 +258,7 @@ func TestHeadlinesAreSentences(t *testing.T) {
 	}
 	for wrong, want := range map[string]string{
 		"pawl.yaml:2:3: server.lisen: unknown key; did you mean listen?": "did you mean listen? See pawl config diff.",
-		"pawl.yaml:3: not YAML":                    "not YAML. See pawl config diff.",
+		"pawl.yaml:3: not YAML":                     "not YAML. See pawl config diff.",
 		"pawl.yaml:3: it has no unit; write as 5s.": "write as 5s. See pawl config diff.",
 	} {
 		st := DaemonStatus{Config: &ConfigStatus{File: "pawl.yaml", RefusedAt: noon.Add(-time.Second), Errors: []string{wrong}}}

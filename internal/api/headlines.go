@@ -19,6 +19,9 @@ func Headlines(st *DaemonStatus, now time.Time) []string {
 		urgent = append(urgent, "The disk is nearly full: Puts are refused, what was accepted is still delivered. Free some space.")
 	}
 	urgent = append(urgent, certificateHeadlines(st.Certificate, now)...)
+	if st.TokenProblem != "" {
+		urgent = append(urgent, fmt.Sprintf("The token file can't be used, and the tokens before stay in force, revoked ones included: %s", sentence(st.TokenProblem)))
+	}
 	if c := st.Config; c != nil && !c.RefusedAt.IsZero() {
 		urgent = append(urgent, fmt.Sprintf("The configuration %s was refused %s, and the one before goes on: %s See pawl config diff.", c.File, ago(c.RefusedAt, now), sentence(strings.Join(c.Errors, "; "))))
 	}

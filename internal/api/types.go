@@ -255,6 +255,8 @@ type DaemonStatus struct {
 	Config *ConfigStatus `json:"config,omitempty" doc:"Of the configuration; absent where it can't be read again."`
 
 	Certificate *Certificate `json:"certificate,omitempty" doc:"Of the API; absent where it has no TLS."`
+
+	TokenProblem string `json:"tokenProblem,omitempty" doc:"Why the token file can't be used as it is now; the tokens that it held before stay in force."`
 }
 
 // Store is the state of the outbox on disk.

@@ -15,7 +15,13 @@ import (
 // scrape returns /metrics, as the bearer of token sees it.
 func scrape(t *testing.T, address, token string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/metrics", nil)
+	return look(t, address+"/metrics", token)
+}
+
+// look returns what is at url, as the bearer of token sees it.
+func look(t *testing.T, url, token string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +75,15 @@ func TestTheMetricsSayWhoIsNotLetInAndThatATokenFileCantBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(`pawl_tokens_refused 1`)
+	const headline = "The token file can't be used"
+	if got := look(t, r.ready.Address+"/v1/status", sent); !strings.Contains(got, headline) || !strings.Contains(got, `"tokenProblem"`) {
+		t.Errorf("the status does not tell of it: %s", got)
+	}
 	if err := os.WriteFile(tokens, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	says(`pawl_tokens_refused 0`)
+	if got := look(t, r.ready.Address+"/v1/status", sent); strings.Contains(got, headline) {
+		t.Errorf("the status tells of what is past: %s", got)
+	}
 }

@@ -121,6 +121,13 @@ func (s *Server) addWhole(out *api.DaemonStatus, st *engine.Stats) {
 	if s.o.Certificates != nil {
 		out.Certificate = certificateStatus(s.o.Certificates.Status())
 	}
+	for _, a := range s.o.Authenticators {
+		if tokens, ok := a.(*access.Tokens); ok {
+			if err := tokens.Trouble(); err != nil {
+				out.TokenProblem = err.Error()
+			}
+		}
+	}
 	if s.o.Reloader != nil {
 		config := s.o.Reloader.Status()
 		out.Config = &config
