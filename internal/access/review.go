@@ -44,19 +44,16 @@ type ReviewOptions struct {
 }
 
 // Review tells callers apart by tokens of a Kubernetes cluster, which it asks about
-// each (TokenReview). Answers are kept for a short time, by the token's hash.
+// each (TokenReview). Answers are kept for a short time, by the token's hash, those that let
+// nobody in as well. Few questions are under way at once: see places.
 //
 // It asks about JSON Web Tokens alone, which those of service accounts and of OIDC
 // are: other tokens are none of the cluster's business.
 type Review struct {
 	o       ReviewOptions
 	answers answers
-	asking  chan struct{} // a place for each question under way
+	places  *places
 }
-
-// reviewsAtOnce bounds the questions under way: whoever sends us rubbish must not
-// turn us against the API server.
-const reviewsAtOnce = 16
 
 // NewReview returns a Review.
 func NewReview(o ReviewOptions) *Review {
@@ -69,7 +66,7 @@ func NewReview(o ReviewOptions) *Review {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Review{o: o, asking: make(chan struct{}, reviewsAtOnce)}
+	return &Review{o: o, places: newPlaces()}
 }
 
 // Authenticate implements Authenticator.
@@ -78,7 +75,12 @@ func (v *Review) Authenticate(r *http.Request) (*Identity, error) {
 	if !ok || !isJWT(token) {
 		return nil, nil
 	}
-	return v.answers.get(sha256.Sum256([]byte(token)), v.o.Now, v.o.CacheFor, func() (*Identity, error) {
+	return v.answers.get(sha256.Sum256([]byte(token)), v.o.Now, v.o.CacheFor, func(known bool) (*Identity, error) {
+		leave, err := v.places.take(AddressOf(r), known)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		// Others may wait for the same answer: it does not end with this request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), v.o.Timeout)
 		defer cancel()
@@ -115,12 +117,6 @@ type reviewStatus struct {
 
 // ask is Authenticate without a memory.
 func (v *Review) ask(ctx context.Context, token string) (*Identity, error) {
-	select {
-	case v.asking <- struct{}{}:
-		defer func() { <-v.asking }()
-	case <-ctx.Done():
-		return nil, errors.New("too many tokens are being asked about")
-	}
 	status, err := v.post(ctx, tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview", Spec: reviewSpec{token, v.o.Audiences}})
 	if err != nil {
 		return nil, err

@@ -58,6 +58,13 @@ func bearer(token string) *http.Request {
 	return r
 }
 
+// bearerFrom is bearer, sent from an address with a port.
+func bearerFrom(address, token string) *http.Request {
+	r := bearer(token)
+	r.RemoteAddr = address
+	return r
+}
+
 const runner = `{"authenticated":true,"audiences":["pawl"],"user":{"username":"system:serviceaccount:ci:runner","groups":["system:serviceaccounts","system:serviceaccounts:ci"]}}`
 
 func TestAClustersUserIsFoundByNameOrGroupAndOnlyForOurAudience(t *testing.T) {
@@ -169,7 +176,7 @@ func TestManyWithOneTokenAskOnceAndASilentClusterHoldsNobodyForLong(t *testing.T
 			t.Errorf("%d questions, %v", cl.questions(), time.Since(began))
 		}
 		for i := range 3 * reviewsAtOnce {
-			all.Go(func() { _, _ = v.Authenticate(bearer(fmt.Sprintf("%s%d", jwt, i))) })
+			all.Go(func() { _, _ = v.Authenticate(bearerFrom(fmt.Sprintf("192.0.2.%d:1", i), fmt.Sprintf("%s%d", jwt, i))) })
 		}
 		synctest.Wait()
 		if n := cl.questions(); n != 1+reviewsAtOnce {
