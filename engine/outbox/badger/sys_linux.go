@@ -2,6 +2,7 @@ package badger
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,10 @@ func nextData(f *os.File, offset, end int64) int64 {
 // memory meanwhile: unlike MADV_DONTNEED, MADV_PAGEOUT keeps what memory holds. A kernel
 // that does not know it (before 5.4) keeps the pages.
 func releaseMapped(dir string) {
+	dir, err := filepath.EvalSymlinks(dir) // maps has no others
+	if err != nil {
+		return
+	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return
