@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -69,9 +70,31 @@ func (a *auditFile) open() error {
 	if err != nil {
 		return err
 	}
+	if endsWithinLine(f) {
+		if _, err := f.WriteString("\n"); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
 	a.shut()
 	a.file, a.looked = f, a.now()
 	return nil
+}
+
+// endsWithinLine reports whether the last line of f was cut off, by a full disk or the
+// machine's end. What followed it there would be lost with it.
+func endsWithinLine(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	r, err := os.Open(f.Name()) // f can't be read, and must not have to be
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var last [1]byte
+	_, err = r.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 func (a *auditFile) shut() {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -71,5 +72,48 @@ func TestTheAuditsFileIsMadeAnewWhereItWasRenamedAndItsTroubleIsToldOnce(t *test
 	holds(path, "third")
 	if lost != 2 || strings.Count(said.String(), "written again") != 1 {
 		t.Errorf("%d lines lost, and the log says\n%s", lost, said.String())
+	}
+}
+
+// A disk that is full takes the first half of a line.
+func TestALineOfTheAuditsFileThatWasCutOffSpoilsNoOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	a, err := openAudit(path, slog.New(slog.DiscardHandler), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	cutOff := func() {
+		t.Helper()
+		if _, err := a.file.WriteString(`{"name":"cut o`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.logger().Info("", "name", "first")
+	cutOff()
+	a.file.Close()
+	a.logger().Info("", "name", "lost")
+	a.logger().Info("", "name", "second")
+	cutOff()
+	a.Close()
+	again, err := openAudit(path, slog.New(slog.DiscardHandler), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	again.logger().Info("", "name", "third")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		var l struct{ Name string }
+		if json.Unmarshal([]byte(line), &l) == nil {
+			names = append(names, l.Name)
+		}
+	}
+	if got := strings.Join(names, " "); got != "first second third" || strings.Count(string(b), "\n") != 5 {
+		t.Errorf("read %q of\n%s", got, b)
 	}
 }
