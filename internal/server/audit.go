@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/internal/access"
@@ -94,7 +95,16 @@ func (s *Server) auditItem(ctx context.Context, key record.Key, generation uint6
 	if why != nil {
 		status = why.Status
 	}
-	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "", item.attrs(key.Sink, key.Name, status)...)
+	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "", item.attrs(cut(key.Sink), cut(key.Name), status)...)
+}
+
+// cut bounds what a line of a batch calls its sink or key: of one that is refused it may
+// be as long as the request.
+func cut(name string) string {
+	if len(name) <= record.MaxKeyBytes {
+		return name
+	}
+	return strings.ToValidUTF8(name[:record.MaxKeyBytes], "") + "…"
 }
 
 // attrs are what is told of a change.

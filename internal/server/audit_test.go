@@ -121,6 +121,9 @@ func TestTheAuditHasEachChangeWithItsGeneration(t *testing.T) {
 		{"DELETE", "/v1/sinks/web/resource?key=k", "", []line{{"ci", "token", "DELETE " + resourcePath, "web", "k", 200, 2}}},
 		{"POST", batchPath, `{"sink":"web","key":"a","payload":"s3cret"}` + "\n" + `{"sink":"other","key":"b","payload":"s3cret"}` + "\n", []line{
 			{"ci", "token", batch, "other", "b", 403, 0}, {"ci", "token", batch, "web", "a", 200, 3}, {"ci", "token", batch, "", "", 200, 0}}},
+		// A key that is refused for its length is not written in full.
+		{"POST", batchPath, `{"sink":"other","key":"` + strings.Repeat("é", 5000) + `","payload":1}`, []line{
+			{"ci", "token", batch, "other", strings.Repeat("é", record.MaxKeyBytes/2) + "…", 403, 0}, {"ci", "token", batch, "", "", 200, 0}}},
 		{"GET", "/v1/sinks/web/resource?key=k", "", nil},
 	} {
 		if got := said(c.method, c.path, c.body); !slices.Equal(got, c.want) {
