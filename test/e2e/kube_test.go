@@ -79,6 +79,7 @@ func TestKube(t *testing.T) {
 		{"ADayOfDriftChecks", (*cluster).day},
 		{"PlansWriteNothing", (*cluster).plans},
 		{"Conformance", (*cluster).conformance},
+		{"CallersWithTokensOfTheCluster", (*cluster).callers},
 		{"FaultsOnTheWay", (*cluster).faults},
 		{"TheServerDiesAndReturns", (*cluster).restart},
 	} {
