@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pawlsync/pawl/config"
@@ -66,9 +68,13 @@ func (a *auditFile) logger() *slog.Logger {
 }
 
 func (a *auditFile) open() error {
-	f, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	// Not blocking: to open a pipe that nobody reads would wait for ever.
+	f, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // whoever reads a pipe could hold everybody up
+		return errors.Join(err, f.Close(), fmt.Errorf("%s is no regular file", a.path))
 	}
 	if endsWithinLine(f) {
 		if _, err := f.WriteString("\n"); err != nil {

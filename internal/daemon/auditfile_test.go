@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -115,5 +116,40 @@ func TestALineOfTheAuditsFileThatWasCutOffSpoilsNoOther(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "first second third" || strings.Count(string(b), "\n") != 5 {
 		t.Errorf("read %q of\n%s", got, b)
+	}
+}
+
+// A pipe is no file for an audit, nor is it waited for: neither at the start nor where
+// one comes in the file's place.
+func TestTheAuditsFileIsNoPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	lost := 0
+	a, err := openAudit(path, slog.New(slog.DiscardHandler), func() { lost++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().Add(auditLook)
+	a.now = func() time.Time { return now }
+	a.logger().Info("", "name", "ci")
+	if lost != 1 {
+		t.Errorf("%d lines lost, want 1", lost)
+	}
+	if _, err := openAudit(path, slog.New(slog.DiscardHandler), nil); err == nil {
+		t.Error("a pipe that nobody reads is taken")
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := openAudit(path, slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a pipe that somebody reads: %v", err)
 	}
 }
