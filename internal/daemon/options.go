@@ -197,13 +197,11 @@ func serverOptions(c *config.Config, o Options, e server.Engine, sagas server.Sa
 	return out, addCallers(&out, c, o)
 }
 
-// sensitive has the JSON pointers of payload values that are hidden, by sink.
+// sensitive has the JSON pointers of payload values that are hidden, by sink, of all sinks.
 func sensitive(c *config.Config) map[string][]string {
 	out := map[string][]string{}
 	for name, s := range c.Sinks {
-		if len(s.Sensitive) > 0 {
-			out[name] = s.Sensitive
-		}
+		out[name] = s.Sensitive
 	}
 	return out
 }

@@ -37,7 +37,11 @@ func openStateSyncSource(name string, c *config.Config, o Options, running func(
 		}
 	}
 	show := func(sink string, content []byte) json.RawMessage {
-		shown, _, _ := masks[sink].Show(content)
+		mask, configured := masks[sink]
+		if !configured { // nobody says any more what was sensitive there
+			mask = api.MaskWhole()
+		}
+		shown, _, _ := mask.Show(content)
 		return shown
 	}
 	return statesync.New(statesync.Options{

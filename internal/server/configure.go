@@ -22,15 +22,20 @@ type Reloader interface {
 // rules are what of the configuration the API goes by, and what may change while it
 // answers.
 type rules struct {
-	masks     map[string]api.Mask // by sink
+	masks     map[string]api.Mask // by sink; nil: nothing is hidden
 	templates *sagatemplate.Set
 }
 
 // Configure puts templates of sagas, and JSON pointers of payload values that are hidden,
-// by sink, in the place of those before. Requests under way end by those that they began
+// by sink, in the place of those before. Of a sink that is not among them everything is
+// hidden, since what was sensitive there left the configuration with it; nil: nothing is
+// hidden anywhere. Requests under way end by those that they began
 // with. An error says which is no JSON pointer: nothing has changed then.
 func (s *Server) Configure(templates *sagatemplate.Set, sensitive map[string][]string) error {
-	next := &rules{masks: map[string]api.Mask{}, templates: templates}
+	next := &rules{templates: templates}
+	if sensitive != nil {
+		next.masks = make(map[string]api.Mask, len(sensitive))
+	}
 	for sink, pointers := range sensitive {
 		mask, err := api.NewMask(pointers)
 		if err != nil {
@@ -43,7 +48,13 @@ func (s *Server) Configure(templates *sagatemplate.Set, sensitive map[string][]s
 }
 
 // mask hides what is sensitive of a sink's payloads.
-func (s *Server) mask(sink string) api.Mask { return s.rules.Load().masks[sink] }
+func (s *Server) mask(sink string) api.Mask {
+	masks := s.rules.Load().masks
+	if m, known := masks[sink]; known || masks == nil {
+		return m
+	}
+	return api.MaskWhole()
+}
 
 func (s *Server) reloadRoutes(a huma.API) {
 	huma.Register(a, operation(a, "reload", http.MethodPost, "/v1/reload", "Read the configuration again",

@@ -44,7 +44,7 @@ func TestHashesTellNothingOfSensitiveValues(t *testing.T) {
 		}
 		return out
 	}
-	sensitive := map[string][]string{"web": {"/pin"}}
+	sensitive := map[string][]string{"web": {"/pin"}, "cluster": nil}
 	first, again := hashes(sensitive), hashes(sensitive)
 	if first["web/k"] == plain || len(first["web/k"]) != len(plain) {
 		t.Errorf("the hash is %s, of which every pin can be tried", first["web/k"])

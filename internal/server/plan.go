@@ -40,7 +40,8 @@ func (s *Server) planRoutes(a huma.API) {
 	op := operation(a, "plan", http.MethodPost, planPath, "Say what would change at the targets",
 		"One JSON object a line in, one JSON object a line out, in the same order, while later ones are sent. Each is looked at once at its target; "+
 			"nothing is stored, and nothing is changed there. A line with a payload asks what a Put would come to, one with delete what a deletion would, "+
-			"one with sink and key alone how the target stands to what is stored. An answer with line 0 and an error ends the plan early and says why.")
+			"one with sink and key alone how the target stands to what is stored. An answer with line 0 and an error ends the plan early and says why. "+
+			"It takes the scope read; write for a payload where the sink has sensitive paths.")
 	schema := a.OpenAPI().Components.Schemas
 	op.Responses["200"] = &huma.Response{Description: "One line per line.", Content: map[string]*huma.MediaType{
 		"application/x-ndjson": {Schema: huma.SchemaFromType(schema, reflect.TypeFor[api.PlanAnswer]())},

@@ -288,7 +288,7 @@ func TestWhoOnlyReadsFindsOutNoSensitiveValueByAPlan(t *testing.T) {
 	k := &scopeKit{T: t, file: filepath.Join(t.TempDir(), "tokens")}
 	reader := k.token("reader", access.TokenGrant{Scope: access.Read})
 	writer := k.token("writer", access.TokenGrant{Scope: access.Write})
-	_, f, hs := start(t, Options{Authenticators: tokensOf(t, k.file), Sensitive: map[string][]string{"web": {"/pin"}}})
+	_, f, hs := start(t, Options{Authenticators: tokensOf(t, k.file), Sensitive: map[string][]string{"web": {"/pin"}, "cluster": nil}})
 	f.preview = func(_ context.Context, q engine.Question) (engine.Preview, error) {
 		return engine.Preview{Key: q.Key, Action: engine.ActionNone, Same: true}, nil
 	}

@@ -151,7 +151,7 @@ func TestTheAPIStopsWhileACallerWaits(t *testing.T) {
 }
 
 func TestPayloadsOfSagasAreShownOnlyToWhoAsksAndNeverWhatWasThereBefore(t *testing.T) {
-	s := startSagas(t, Options{Sensitive: map[string][]string{"permissions": {"/secret"}}})
+	s := startSagas(t, Options{Sensitive: map[string][]string{"permissions": {"/secret"}, "cluster": nil}})
 	s.permissions.objects["ns/foo"] = "of others"
 	upsert := strings.Replace(grantAndNamespace, `"verb":"create"`, `"verb":"upsert"`, 1)
 	response, body := ask(t, "POST", s.url+"/v1/sagas", upsert)

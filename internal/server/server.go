@@ -80,7 +80,8 @@ type Options struct {
 	BatchMax int
 	// RequestMaxBytes bounds one batch request. Defaults to 64 MiB.
 	RequestMaxBytes int64
-	// Sensitive has the JSON pointers of payload values that are hidden, by sink.
+	// Sensitive has the JSON pointers of payload values that are hidden, by sink. Of a
+	// sink that it lacks all is hidden. Defaults to none: nothing is hidden anywhere.
 	Sensitive map[string][]string
 
 	// AskAgain is how often the caller of a request that lasts is asked again who they

@@ -303,6 +303,22 @@ func TestADamagedRecordSaysHowToGoOn(t *testing.T) {
 	}
 }
 
+// A sink that leaves the configuration takes along what it said was sensitive.
+func TestOfASinkThatIsNotInTheConfigurationEverythingIsHidden(t *testing.T) {
+	s, _, hs := start(t, Options{Sensitive: map[string][]string{"web": {"/pin"}}})
+	const one = "/v1/sinks/web/resource?key=k"
+	ask(t, "PUT", hs.URL+one, `{"payload":{"pin":"1234"}}`)
+	if err := s.Configure(nil, map[string][]string{"other": nil}); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := ask(t, "GET", hs.URL+one+"&payload=true", ""); !strings.Contains(body, `"payloadHidden":true`) || strings.Contains(body, "1234") || strings.Contains(body, record.HashOf([]byte(`{"pin":"1234"}`)).Hex()) {
+		t.Errorf("shown: %s", body)
+	}
+	if _, body := ask(t, "GET", hs.URL+one+"&payload=true&reveal=true", ""); !strings.Contains(body, "1234") {
+		t.Errorf("not revealed to who may see everything: %s", body)
+	}
+}
+
 func TestAGetShowsPayloadOnRequestAndSensitiveValuesOnReveal(t *testing.T) {
 	_, _, hs := start(t, Options{Sensitive: map[string][]string{"web": {"/spec/password", "/users/*/key"}}})
 	const payload = `{"spec":{"password":{"a":1},"n":1.0},"users":[{"key":"k1","name":"<a>"},{"key":"k2"}]}`

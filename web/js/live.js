@@ -24,7 +24,8 @@ export async function follow(path, query, { on, state, signal }) {
         on(name, data);
       });
     } catch (err) {
-      if (err instanceof Problem && err.status >= 400 && err.status < 500) {
+      // A client that is held back (429) may come again; what else is refused stays so.
+      if (err instanceof Problem && err.status >= 400 && err.status < 500 && err.status !== 429) {
         if (!signal.aborted) state?.(err);
         return;
       }
