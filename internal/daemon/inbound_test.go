@@ -85,27 +85,34 @@ func (d *running) until(t *testing.T, key record.Key, what string, ok func(r *ap
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	page, err := d.List(ctx, client.ListOptions{Sink: key.Sink})
-	if err != nil {
-		t.Fatal(err)
-	}
 	look := func() (api.Resource, bool) {
-		r, err := d.Get(ctx, key, client.GetOptions{Payload: true})
+		r, err := d.Get(t.Context(), key, client.GetOptions{Payload: true})
 		return r, err == nil && ok(&r)
 	}
-	if r, done := look(); done {
-		return r
-	}
-	for _, err := range d.Watch(ctx, client.WatchOptions{Sink: key.Sink, From: page.Token}) {
+	// A resource whose call has just been settled reads as Delivering for a moment still,
+	// and no event tells of its end: so it is listed, looked at and watched anew.
+	for ctx.Err() == nil {
+		page, err := d.List(ctx, client.ListOptions{Sink: key.Sink})
 		if err != nil {
-			break
+			t.Fatal(err)
 		}
 		if r, done := look(); done {
 			return r
 		}
+		watching, end := context.WithTimeout(ctx, time.Second)
+		for _, err := range d.Watch(watching, client.WatchOptions{Sink: key.Sink, From: page.Token}) {
+			if err != nil {
+				break
+			}
+			if r, done := look(); done {
+				end()
+				return r
+			}
+		}
+		end()
 	}
 	r, _ := look()
-	t.Fatalf("%s: not within a minute: %+v", what, r)
+	t.Fatalf("%s: %s: not within a minute: %+v", key, what, r)
 	return r
 }
 
