@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
 // program is the daemon's own program, running.
@@ -18,12 +20,7 @@ type program struct {
 func runProgram(t *testing.T, targets string) *program {
 	t.Helper()
 	dir := t.TempDir()
-	p := &program{dir: dir, pawl: filepath.Join(dir, "pawl"), socket: filepath.Join(dir, "pawl.sock")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", p.pawl, "../../cmd/pawl")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	p := &program{dir: dir, pawl: kit.Pawl(t), socket: filepath.Join(dir, "pawl.sock")}
 	config := p.file(t, "pawl.yaml", fmt.Sprintf(`
 store: {path: %q, reserve_bytes: 64MiB}
 server: {listen: "127.0.0.1:0", socket: %q}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawlsync/pawl/engine"
 	"github.com/pawlsync/pawl/engine/record"
 	"github.com/pawlsync/pawl/test/e2e/proxy"
+	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
 // hurried is a sink whose calls end soon, so that what was unanswered is settled soon.
@@ -94,12 +95,7 @@ func (s *spice) unanswered(t *testing.T) {
 // program goes the way of an operator: a configuration file, the daemon, the CLI.
 func (s *spice) program(t *testing.T) {
 	dir := t.TempDir()
-	pawl := filepath.Join(dir, "pawl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, "../../cmd/pawl")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	pawl := kit.Pawl(t)
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

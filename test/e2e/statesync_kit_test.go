@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawlsync/pawl/internal/api"
 	"github.com/pawlsync/pawl/test/e2e/servers"
+	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
 // stage is a cluster with the CRD, and the programs that play on it.
@@ -40,12 +41,8 @@ func newStage(t *testing.T) *stage {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	s := &stage{bin: t.TempDir()}
-	build := exec.CommandContext(ctx, "go", "build", "-o", s.bin+"/", "../../cmd/pawl", "../../examples/quickstart/target")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	s := &stage{bin: filepath.Dir(kit.Pawl(t))}
+	kit.Build(t, "target", "./examples/quickstart/target")
 	k, err := servers.StartKube(ctx, t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawlsync/pawl/internal/api"
+	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
 // callers: who has a token of the cluster may do what the configuration says of its service
@@ -152,13 +152,8 @@ func (c *cluster) daemonWithTokenReview(t *testing.T) *reviewing {
 	t.Helper()
 	dir := t.TempDir()
 	d := &reviewing{keeper: keeper{
-		program: program{dir: dir, pawl: filepath.Join(dir, "pawl"), socket: filepath.Join(dir, "pawl.sock")}, log: filepath.Join(dir, "log"),
+		program: program{dir: dir, pawl: kit.Pawl(t), socket: filepath.Join(dir, "pawl.sock")}, log: filepath.Join(dir, "log"),
 	}}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", d.pawl, "../../cmd/pawl")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	d.config = d.file(t, "pawl.yaml", fmt.Sprintf(`
 store: {path: %q, reserve_bytes: 64MiB}
 log: {format: json}

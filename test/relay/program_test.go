@@ -2,17 +2,13 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/pawlsync/pawl/internal/bundled"
+	"github.com/pawlsync/pawl/test/ops/kit"
 )
 
 var (
@@ -24,49 +20,16 @@ var (
 // claim, but the end of a test that hangs.
 const patience = 3 * time.Minute
 
-// built is the program under test, and a cache of its compiled plugins.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+func TestMain(m *testing.M) { kit.Main(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
-	os.Exit(code)
-}
-
-// program builds the daemon, without the race detector, as people run it.
+// program is the daemon, and a folder beside it for its compiled plugins.
 func program(t *testing.T) (pawl, cache string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("daemons are slow to build and to start")
 	}
-	for _, name := range []string{"http", "pawl"} {
-		if _, err := bundled.Plugin(name); err != nil {
-			if os.Getenv("REQUIRE_PLUGINS") == "1" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
-	}
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "pawl-relay-bin-"); built.err != nil {
-			return
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(built.dir, "pawl"), "../../cmd/pawl")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			built.err = errors.Join(err, errors.New(string(out)))
-		}
-	})
-	if built.err != nil {
-		t.Fatalf("the daemon can't be built: %v", built.err)
-	}
-	return filepath.Join(built.dir, "pawl"), filepath.Join(built.dir, "wasm")
+	pawl = kit.Pawl(t)
+	return pawl, filepath.Join(filepath.Dir(pawl), "wasm")
 }
 
 // random returns the test's source of chance, and says how to get it again.
